@@ -43,6 +43,20 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     return _aligned(np.empty, shape, np.dtype(dtype))
 
 
+class _Over:
+    """The base of the arrays over memory that ``owner`` keeps."""
+
+    def __init__(self, owner: Any, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, False)}
+
+
+def over(owner: Any, address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """An array over memory at an address, which keeps the owner of the memory alive."""
+    made: np.ndarray[Any, Any] = np.asarray(_Over(owner, address, shape, np.dtype(dtype)))
+    return made
+
+
 def _aligned(make: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     nbytes = prod(shape) * dtype.itemsize
     raw = make(nbytes + ALIGNMENT, np.uint8)

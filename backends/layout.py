@@ -48,10 +48,8 @@ class FrameLayout:
     prints: list[N.Print] = field(default_factory=list)
     # id of an assert or print -> its index in ``asserts`` or ``prints``
     numbers: dict[int, int] = field(default_factory=dict)
-    # for each task: where its box begins, a begin and an extent for each axis
-    bounds: list[int] = field(default_factory=list)
-    stacks_at: int = 0  # where the words of all adstacks begin; they end at zero_at
-    zero_at: int = 0  # where the words begin that a launch sets to 0 before it runs
+    bounds: list[int] = field(default_factory=list)  # by task: begin and extent of each axis
+    zero_at: int = 0  # what a launch sets to 0 first begins here
     zero_bytes: int = 0
     size: int = 0
 
@@ -100,7 +98,6 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
                 out.numbers[s.id] = len(reports)
                 reports.append(s)
     out.stacks_of_tasks = [list(found) for _, found in groupby(out.stacks, lambda s: out.task_of[s.id])]
-    out.stacks_at = at
     for s in out.stacks:
         if not s.count_only:
             out.stack_at[s.id] = take(STACK_WORDS)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [--quick] [--only PATTERN]``: the race, as a table and as out/bench.json."""
+"""``python -m benchmarks [--quick] [--only PATTERN]``: runs the benchmarks, prints tables and writes out/bench.json."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ COMPILE = "compile time over size"
 STACK_HEADS = ("quadrants_lab", "its report", "quadrants", "ratio")
 LIMIT_HEADS = ("quadrants_lab", "at most")
 SIZE_HEADS = ("forward", "gradient", "quadrants forward", "quadrants gradient")
-MOST_SECONDS = 20  # of compiling a program of some size
-MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
+MOST_SECONDS = 20  # the most seconds for compiling a program
+# the most pushes of a gradient whose code is measured: for more, the peer and Vulkan's compiler take minutes
+MOST_PUSHES = 100
 
 
 def race_stacks(logs: Path) -> list[stacks.StackRow]:
-    """One process an engine and case: memory is measured by how much the process grows."""
+    """Measures the bytes of adstacks of each case, in a process of its own for each engine, because the memory is
+    measured as the growth of the process."""
     rows: list[stacks.StackRow] = []
     with tempfile.TemporaryDirectory() as cache:
         for case in R.ask_process(R.OURS, "stacks", cache, logs) if stacks.STATUS.exists() else ():
@@ -69,20 +71,22 @@ def race_stacks(logs: Path) -> list[stacks.StackRow]:
 
 
 def stack_cells(r: stacks.StackRow) -> list[str]:
-    """Ours, what we report, the peer's, how many times less ours is."""
+    """The cells of a row: bytes measured in quadrants_lab, bytes that its launch report says, bytes measured in the
+    peer, and how many times less quadrants_lab takes."""
     ratio = f"{r.peer / r.ours:.2f}" if r.ours and r.peer else "no stack" if r.reported == 0 else ""
     return [*(r.why if b is None else f"{b:,}" for b in (r.ours, r.reported, r.peer)), ratio]
 
 
 def measure_limits(mode: str, limits: Iterable[relaunch.Limit], logs: Path) -> list[list[str]]:
-    """Ours alone, against the limits that it is held to: (what, measured, at most)."""
+    """Measures quadrants_lab alone, for figures that have a limit. Returns rows (what, measured value, limit)."""
     with tempfile.TemporaryDirectory() as cache:
         found = R.ask_process(R.OURS, mode, cache, logs)
     return [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in limits]
 
 
 def beside_others(rows: list[R.Row]) -> list[list[str]]:
-    """Of programs that other engines ran too: ours over the time of each."""
+    """Rows for the programs that other engines ran, too: the time of quadrants_lab divided by the time of each other
+    engine."""
 
     def cell(row: R.Row, engine: R.Engine) -> str:
         if not row.samples.get(engine.module):
@@ -95,10 +99,10 @@ def beside_others(rows: list[R.Row]) -> list[list[str]]:
 
 
 def measure_sizes(logs: Path) -> list[list[str]]:
-    """A row a program and size: milliseconds of the forward kernel and of its gradient, ours and the peer's. Where an
-    engine fails, or takes too long, its larger sizes are not tried."""
+    """One row for each program and size: how many milliseconds each engine takes to compile the kernel and its
+    gradient. If an engine fails or takes too long, larger sizes are not tried with it."""
     rows = []
-    over: dict[tuple[str, str], str] = {}  # by program and engine, what became of a size
+    over: dict[tuple[str, str], str] = {}  # by (program, engine): why a size could not be measured
     with tempfile.TemporaryDirectory() as cache:
         for what, size in ((what, size) for what, (_, some) in sizes.PROGRAMS.items() for size in some):
             row = [f"{what} {size}"]
@@ -119,7 +123,8 @@ def measure_sizes(logs: Path) -> list[list[str]]:
 
 
 def peer_spirv(case: str, logs: Path) -> int:
-    """Bytes of the peer's SPIR-V of a gradient: what its cache holds after it and not before; 0 where it refuses."""
+    """The bytes of the SPIR-V that the peer makes for a gradient: of the files that the gradient adds to the peer's
+    cache; 0 if the peer refuses the kernel."""
     with tempfile.TemporaryDirectory() as cache:
         try:
             R.ask_process(R.PEER, "forward-on-vulkan", cache, logs, case)
@@ -132,8 +137,8 @@ def peer_spirv(case: str, logs: Path) -> int:
 
 
 def measure_code(logs: Path) -> list[code.CodeRow]:
-    """Of our emitters, and of the peer's, which has no option that hands out its shaders but keeps them in
-    its cache on disk."""
+    """Measures the code of gradients for GPUs: that of the emitters here, and the SPIR-V of the peer, which is found in
+    the peer's cache on disk, because the peer has no option that prints it."""
     rows: list[code.CodeRow] = []
     with tempfile.TemporaryDirectory() as cache:
         for case in R.ask_process(R.OURS, "code", cache, logs):

@@ -1,5 +1,6 @@
-"""``python -m benchmarks.against CHECKOUT [--quick] [--only PATTERN]`` runs the rows that this checkout and another one
-of the project have, in turns. Rows that became 5 % slower or more are yellow, and then the exit status is 1."""
+"""``python -m benchmarks.against CHECKOUT [--quick] [--only PATTERN]`` compares this checkout of the project with
+another one: it runs the rows that both have, in turns. Rows that became slower by 5 % or more are yellow, and the exit
+status is then 1."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from benchmarks import race as R
 
-SLOWER = 0.95  # time before over time now
+SLOWER = 0.95  # the least ratio (time before) / (time now) of a row that is not slower
 
 
 def main() -> int:
@@ -29,7 +30,7 @@ def main() -> int:
 
 
 def report(console: Console, rows: list[R.Row], before: R.Engine) -> int:
-    """Prints the rows and answers how many became slower."""
+    """Prints the rows and returns how many became slower."""
     table, slower = Table("", "now", "before", "before / now"), 0
     for row in rows:
         r = R.ratio(row, before)

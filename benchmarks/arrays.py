@@ -1,4 +1,4 @@
-"""How many times as long kernels over array arguments take as the same kernels over fields, on one thread."""
+"""Measures how many times as long kernels over array arguments take as the same kernels over fields, on one thread."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,8 @@ COUNT, SIDE, ROUNDS = 1 << 18, 512, 12
 
 
 def _kernels(qd: Any, numbers: Any, grids: Any, vectors: Any) -> list[Callable[..., Any]]:
-    """Two sums, a stencil and springs between neighbours; the annotations of their arguments are given."""
+    """Four kernels: two sums, a stencil, and springs between neighbours. ``numbers``, ``grids`` and ``vectors`` are the
+    annotations of their arguments."""
 
     @qd.kernel
     def two_sums(x: numbers, v: numbers, f: numbers):
@@ -38,7 +39,7 @@ def _kernels(qd: Any, numbers: Any, grids: Any, vectors: Any) -> list[Callable[.
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> ratio."""
+    """Runs in a worker process. Returns the ratio by the name of the row."""
     from benchmarks import engine
 
     qd = engine.qd

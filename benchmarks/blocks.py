@@ -1,4 +1,5 @@
-"""What reductions, scans and a tiled matrix product of blocks of threads cost, over plain loops, on one thread."""
+"""Measures reductions, scans and a tiled matrix product by blocks of threads: their time divided by that of plain
+loops, on one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ LIMITS = tuple(Limit(f"{name}, over a plain loop", 3.0, "") for name in NAMES)
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> ratio."""
+    """Runs in a worker process. Returns the ratio by the name of the row."""
     from benchmarks import engine
 
     engine.init(cpu_max_num_threads=1)
@@ -30,7 +31,8 @@ def measure() -> dict[str, float]:
 
 
 def several_each(qd: Any, n: int) -> Callable[[], None]:
-    """A sum as programs for GPUs make it: each thread adds up some elements, then the block those of its threads."""
+    """A sum as programs for GPUs compute it: each thread adds up some elements, and then the block adds up the sums of
+    its threads."""
     x, total, threads = qd.field(qd.f32, n), qd.field(qd.f32, ()), 1 << 18
     x.from_numpy(np.linspace(0.0, 1.0, n, dtype=np.float32))
 
@@ -48,8 +50,8 @@ def several_each(qd: Any, n: int) -> Callable[[], None]:
 
 
 def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], None], ...], ...]:
-    """Launches of the same work over ``n`` elements, or of a product of matrices, first by a plain loop. The last
-    product keeps its sums in registers of a GPU: `scripts/gpu_parts.py` measures it."""
+    """Launches of the same work (over ``n`` elements, or a product of matrices of ``side`` rows) in several ways, the
+    plain loop first. The last product keeps its sums in registers of a GPU; only `scripts/gpu_parts.py` measures it."""
     block, tiles = qd.simt.block, side // TILE
     x, y, total = qd.field(qd.f32, n), qd.field(qd.f32, n), qd.field(qd.f32, ())
     a, b, c = (qd.field(qd.f32, (side, side)) for _ in range(3))
@@ -141,7 +143,7 @@ def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], N
 
     @qd.kernel
     def by_tiles():
-        """Each block, a warp, makes four tiles below each other, in registers."""
+        """A matrix product in which each block, one warp, computes four tiles below each other in registers."""
         qd.loop_config(block_dim=width)
         for place, lane in qd.ndrange(across * across // HIGH, width):
             i, j = place // across * HIGH * width, place % across * width

@@ -1,4 +1,4 @@
-"""What it costs to look for races: when kernels are compiled, and in each launch that looks at every element."""
+"""Measures the cost of looking for races: in the compilation of kernels, and in launches that check every access."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = (COMPILE, BLOCKS, *LAUNCHES.values())
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> value in the row's unit."""
+    """Runs in a worker process. Returns the value of each row, in the row's unit, by its name."""
     from benchmarks import engine
 
     engine.init()
@@ -41,7 +41,7 @@ def measure() -> dict[str, float]:
 
 
 def launching(engine: Any, check: str) -> dict[str, float]:
-    """Seconds a launch of each of the `kernels`, compiled with this check."""
+    """Seconds of a launch of each of the `kernels` in a session with the option ``check``."""
     engine.init(**{check: True})
     launches = {"mpm": step(engine), **kernels(engine.qd)}
     return dict(zip(launches, fastest(*launches.values(), times=1), strict=True))
@@ -49,7 +49,8 @@ def launching(engine: Any, check: str) -> dict[str, float]:
 
 @contextmanager
 def clocked(module: Any, name: str) -> Iterator[list[float]]:
-    """Seconds of each call of a function, however it ends."""
+    """In the ``with``, the list that ``as`` names gets the seconds of each call of the function ``name`` of a module,
+    also if it raises."""
     plain, spent = getattr(module, name), []
 
     def call(*args: Any) -> Any:
@@ -64,8 +65,8 @@ def clocked(module: Any, name: str) -> Iterator[list[float]]:
 
 
 def compiling(engine: Any) -> list[float]:
-    """The parts of compiling that `check_races` and `split_blocks` take, over every kernel and gradient of the sample
-    programs."""
+    """The shares of compile time that the passes `check_races` and `split_blocks` take, over all kernels and gradients
+    of the sample programs."""
     import quadrants_lab.runtime.compile.compile as compiler
     from quadrants_lab.pipelines import launch as pipelines
 
@@ -86,7 +87,7 @@ def step(engine: Any) -> Callable[[], Any]:
 
 
 def kernels(qd: Any) -> dict[str, Callable[[], Any]]:
-    """Launches of kernels of one loop, by the names of `LAUNCHES`."""
+    """Functions that launch kernels of one loop, by the names in `LAUNCHES`."""
     import numpy as np
 
     x, y = qd.field(qd.f32, ELEMENTS), qd.field(qd.f32, ELEMENTS)

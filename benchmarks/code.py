@@ -1,5 +1,5 @@
-"""The code of reverse kernels for GPUs: bytes and lines; and bytes of the SPIR-V that the peer keeps in its cache on
-disk."""
+"""Measures the size of the code of gradients for GPUs, in bytes and lines; and the bytes of the SPIR-V that the peer
+keeps in its cache on disk."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodeRow:
-    """One kernel in one language; ``pushes`` of its gradient; ``bytes`` and ``lines`` (for SPIR-V instructions) of a
-    module; ``peer``: bytes of the peer's SPIR-V, 0 where it refuses the kernel, None where that was not measured."""
+    """The code of one gradient in one language. ``pushes``: the number of AdStackPush statements; ``bytes`` and
+    ``lines`` (for SPIR-V: instructions) of the module; ``peer``: bytes of the peer's SPIR-V, 0 if it refuses the
+    kernel, None if this was not measured."""
 
     case: str
     language: str
@@ -41,7 +42,7 @@ def _spirv(kernel: Kernel, options: CompileOptions) -> tuple[int, int]:
     return len(made.words()), len(made.instructions()[0])
 
 
-# name -> the backend that speaks it, and what gives bytes and lines of a module
+# language -> (backend that makes it, function that returns bytes and lines of a module)
 LANGUAGES: dict[str, tuple[str, Callable[[Kernel, CompileOptions], tuple[int, int]]]] = {
     "MSL": ("metal", _msl),
     "SPIR-V": ("vulkan", _spirv),
@@ -49,7 +50,7 @@ LANGUAGES: dict[str, tuple[str, Callable[[Kernel, CompileOptions], tuple[int, in
 
 
 def measure(name: str) -> list[dict[str, Any]]:
-    """In a worker: a row a language of the case's gradient, as `CodeRow` has it."""
+    """Runs in a worker process. Returns for each language the fields of a `CodeRow` about the case's gradient."""
     from benchmarks import engine
     from quadrants_lab.ir import nodes as N
     from quadrants_lab.ir.walk import walk
@@ -58,7 +59,7 @@ def measure(name: str) -> list[dict[str, Any]]:
 
     rows = []
     for language, (speaker, size) in LANGUAGES.items():
-        engine.init(ad_unroll=backend(speaker).CAPABILITIES.ad_unroll[0])  # the cases are f32
+        engine.init(ad_unroll=backend(speaker).CAPABILITIES.ad_unroll[0])  # as for f32, the dtype of the cases
         from benchmarks.cases.loops import Space
         from benchmarks.cases.stacks import GRADIENTS
 
@@ -70,14 +71,15 @@ def measure(name: str) -> list[dict[str, Any]]:
 
 
 def answer(case: str) -> Any:
-    """What a worker answers: the names of the cases, or the rows of one."""
+    """The answer of a worker: the names of all cases, or, if ``case`` is given, the rows of this case."""
     from benchmarks.cases.stacks import GRADIENTS
 
     return measure(case) if case else list(GRADIENTS)
 
 
 def launch(case: str, gradient: bool) -> bool:
-    """In a worker of any engine: runs a case's kernel on Vulkan, or that and its gradient."""
+    """Runs in a worker process of any engine: launches a case's kernel on Vulkan, and with ``gradient`` also its
+    gradient."""
     from benchmarks import engine
 
     engine.init("vulkan")
@@ -96,7 +98,7 @@ def launch(case: str, gradient: bool) -> bool:
 
 
 def spirv_bytes(data: bytes) -> int:
-    """Bytes of the SPIR-V modules in a file of another format."""
+    """The number of bytes of all SPIR-V modules that are found within a file of another format."""
     total = at = 0
     while (start := data.find(_MAGIC, at)) >= 0:
         at = start + _HEADER
@@ -114,7 +116,7 @@ def row(found: dict[str, Any], peer: int | None) -> CodeRow:
 
 
 def cells(r: CodeRow) -> list[str]:
-    """Pushes, bytes and lines; the peer's bytes, and how much shorter ours are."""
+    """The cells of a row: pushes, bytes and lines, the peer's bytes, and how many times more these are."""
     peer = [f"{r.peer:,}", f"{r.peer / r.bytes:.2f}"] if r.peer else ["" if r.peer is None else "refused", ""]
     return [str(r.pushes), f"{r.bytes:,} in {r.lines:,}", *peer]
 

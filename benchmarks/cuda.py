@@ -1,6 +1,6 @@
-"""``python -m benchmarks.cuda [--quick] [--write]``: the race on an NVIDIA GPU, as Markdown on standard output.
+"""``python -m benchmarks.cuda [--quick] [--write]``: the benchmarks on an NVIDIA GPU. Prints the tables as Markdown.
 
-First kernels and compiles are raced through its Vulkan driver, too.
+First kernels and compilations are also measured on the GPU's Vulkan driver.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STACKS = "Adstacks: bytes of device memory, 1M iterations of 256 trips"
 
 
 def stack_rows(logs: Path) -> list[list[str]]:
-    """Bytes of device memory that the adstacks of a gradient take."""
+    """Rows with the bytes of device memory that the adstacks of each case's gradient take."""
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         for case in R.ask_process(R.OURS, "device-stacks", cache, logs):

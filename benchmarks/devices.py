@@ -1,9 +1,10 @@
-"""What compilers say of kernels for GPUs, which need not be there: ``python -m benchmarks.devices [--write]``.
+"""``python -m benchmarks.devices [--write]``: what compilers report about kernels for GPUs. No GPU is needed.
 
-A row a kernel of the race: instructions and registers of the program with the most instructions, and the occupancy:
-how many waves (AMD: of 64 or 32 threads) a SIMD unit can hold, in LLVM's own model, and how many warps (of 32) a
-multiprocessor can, from the registers that ptxas reports and the limits in NVIDIA's CUDA Programming Guide. For Metal,
-whose compiler is on a Mac alone, lines of MSL.
+Each row is about one kernel of the benchmarks: instructions and registers of its longest program, and the occupancy.
+For AMD the occupancy is the number of waves (of 64 or 32 threads) that a SIMD unit can hold, from LLVM's model. For
+NVIDIA it is the number of warps (of 32 threads) that a multiprocessor can hold, computed from the registers that ptxas
+reports and the limits in NVIDIA's CUDA Programming Guide. For Metal, whose compiler exists only on a Mac, the row has
+the lines of MSL.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ BEGIN, END = "<!-- benchmarks.devices writes from here -->", "<!-- to here -->"
 HEADS = ("gfx942", "gfx1100", "sm_90", "MSL, lines")
 CHIPS = ("gfx942", "gfx1100")
 HOPPER = 90
-REGISTERS, STEP, MOST_WARPS = 65536, 256, 64  # of a multiprocessor; those of a warp are given out by STEP; warps
+# registers of a multiprocessor; granularity of the registers of a warp; most warps of a multiprocessor
+REGISTERS, STEP, MOST_WARPS = 65536, 256, 64
 _REMARK = re.compile(r"remark: .*?:\d+:\d+:\s+(.*?): (\S+)")
 
 
 @dataclass(frozen=True)
 class Program:
-    """``occupancy``: waves a SIMD unit, or warps a multiprocessor; ``spilled``: registers."""
+    """What a compiler reports about one program. ``occupancy``: waves on a SIMD unit, or warps on a multiprocessor;
+    ``spilled``: the number of spilled registers."""
 
     instructions: int
     registers: str
@@ -54,7 +57,7 @@ class Program:
 
 @contextmanager
 def errors_of_the_process() -> Iterator[Callable[[], str]]:
-    """What C code writes to file 2 while the block runs."""
+    """In the ``with``, collects what C code writes to standard error (file descriptor 2)."""
     kept = os.dup(2)
     with tempfile.TemporaryFile("w+") as file:
         os.dup2(file.fileno(), 2)
@@ -66,7 +69,7 @@ def errors_of_the_process() -> Iterator[Callable[[], str]]:
 
 
 def remarks(text: str) -> list[dict[str, str]]:
-    """LLVM's remarks on the resources of each program, in the order of the programs."""
+    """LLVM's remarks about the resources of each program, in the order of the programs in ``text``."""
     found: list[dict[str, str]] = []
     for name, value in _REMARK.findall(text):
         if name == "Function Name":
@@ -88,7 +91,7 @@ def amd(kernel: Any, options: Any, chip: str) -> Program:
 
 
 def nvidia(kernel: Any, options: Any, chip: int = HOPPER) -> Program | None:
-    """None where ptxas or nvdisasm is missing."""
+    """What ptxas and nvdisasm report about a kernel for this chip; None if one of them is not installed."""
     if not cuda.has_assembler():
         return None
     made = cuda.assembled(cuda.ptx_of(kernel, options, chip), chip)
@@ -105,7 +108,7 @@ def nvidia(kernel: Any, options: Any, chip: int = HOPPER) -> Program | None:
 
 
 def cases() -> dict[str, Callable[[], tuple[Any, bool]]]:
-    """Name -> what makes a kernel that was launched, and whether its gradient was, too."""
+    """By name: a function that makes and launches a kernel, and whether it also launches the gradient."""
     from benchmarks.cases import throughput as T
     from benchmarks.cases.loops import LOOPS
 
@@ -132,7 +135,8 @@ def cases() -> dict[str, Callable[[], tuple[Any, bool]]]:
 
 
 def measured(make: Callable[[], tuple[Any, bool]], arch: str) -> list[tuple[Any, Any]]:
-    """Kernel and options of the launch, and of the gradient where there is one, as for a session on that backend."""
+    """IR and options of the launched kernel, and of its gradient if there is one, as a session on the backend ``arch``
+    would compile them."""
     engine.qd.init(arch=engine.qd.cpu, offline_cache=False, ad_unroll=backend(arch).CAPABILITIES.ad_unroll[0])
     kernel, differentiated = make()
     plans = [compiled_plan(k.dispatcher) for k in ([kernel, kernel.grad] if differentiated else [kernel])]
@@ -140,7 +144,7 @@ def measured(make: Callable[[], tuple[Any, bool]], arch: str) -> list[tuple[Any,
 
 
 def rows(only: str) -> Iterator[list[str]]:
-    """Of the cases whose name has ``only`` in it."""
+    """The rows of the cases whose name contains ``only``."""
     for name, make in ((name, make) for name, make in cases().items() if only in name):
         on_amd, on_cuda, on_metal = (measured(make, arch) for arch in ("amdgpu", "cuda", "metal"))
         for n, mode in enumerate(("forward", "gradient")[: len(on_amd)]):

@@ -1,8 +1,9 @@
-"""``python -m benchmarks.distribution [--quick]``: what distributing costs here, and a model of many workers.
+"""``python -m benchmarks.distribution [--quick]``: measures the cost of distributing shards with Dask on this machine,
+and simulates many workers.
 
-A row each: what, figure. Ratios are of runs that take turns; by the clock they need a quiet machine, by CPU time they
-do not: there the work of one worker is divided by that of the busier one of two. The model has the constants measured
-here.
+Prints rows (what, figure). Speedups are ratios of runs that take turns. Ratios of wall-clock times need a quiet
+machine; ratios of CPU times do not: they divide the CPU time of a single worker by that of the busier one of two
+workers. The simulation uses the constants that are measured here.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def millisecond(params: Any, shard: Any) -> Any:
 
 
 def speedup(name: str, fn: Callable[..., Any], params: Any, shards: list[Any], clients: list[Any], rounds: int) -> None:
-    """Of two workers over one, rounds taking turns, and whether the digits are those of this process."""
+    """Prints the speedup of two workers over one, in rounds that take turns, and whether the results equal those of
+    this process digit by digit."""
     here = map_gradients(fn, params, shards, client=False, summed=True)
     took: list[list[float]] = [[], []]
     work: list[list[float]] = [[], []]  # CPU seconds of the busiest worker
@@ -85,7 +87,7 @@ def same(left: Gradients, right: Gradients) -> bool:
 
 
 def overhead(client: Any, shards: int) -> float:
-    """Seconds a task of the client's and the scheduler's process, of shards that do nothing."""
+    """CPU seconds for each task in the process of client and scheduler, measured with shards that do nothing."""
     params = np.zeros(1000, np.float32)
     map_gradients(nothing, params, range(SHARDS), client, summed=True)
     for together in (1, 16):
@@ -100,7 +102,8 @@ def overhead(client: Any, shards: int) -> float:
 
 
 def many(client: Any, shards: int) -> None:
-    """Throughput, and the memory that client and scheduler take more for four times the shards."""
+    """Prints the throughput of many shards, and how much more memory client and scheduler take for four times as many
+    shards."""
     params = np.zeros(1000, np.float32)
     held = []
     for n in (shards // 4, shards):
@@ -118,9 +121,11 @@ def many(client: Any, shards: int) -> None:
 
 
 def simulated(shards: int, workers: int, seconds: float, each: float) -> float:
-    """Seconds until all tasks are done: one scheduler takes ``each`` for a task, workers ``seconds``, one at a time.
+    """The simulated seconds until all tasks are done. One scheduler takes ``each`` seconds for a task, and a worker
+    takes ``seconds``; both do one task at a time.
 
-    A worker that is done waits until the scheduler has handed it the next task; the scheduler serves in order.
+    A worker that has finished a task waits until the scheduler hands it the next one. The scheduler serves workers in
+    the order in which they finish.
     """
     free = [0.0] * min(workers, shards)
     scheduler = 0.0

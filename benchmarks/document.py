@@ -1,4 +1,5 @@
-"""The tables of a race: in a terminal, and in docs/, so that the numbers there are always some run's own."""
+"""Writes the tables of the benchmarks to a terminal and to a page of docs/, so that all numbers on the page come from a
+run."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ RACE = ("quadrants_lab", "quadrants", "ratio")
 
 @dataclass
 class Table:
-    """``heads``: of all columns but the first, which names the rows."""
+    """One table. ``heads`` are the heads of all columns except the first, which has the names of the rows."""
 
     title: str
     heads: tuple[str, ...]
     rows: list[list[str]]
 
     def shown(self) -> Shown:
-        """For a terminal; yellow is what is slower than the peer's."""
+        """The table for a terminal; rows in which the peer is faster are yellow."""
         made = Shown("", title=self.title, title_justify="left")
         for head in self.heads:
             made.add_column(head, justify="right")
@@ -45,13 +46,13 @@ def _number(cell: str) -> float:
 
 
 def groups(rows: list[Row], names: Iterable[str]) -> list[Table]:
-    """A table a group of cases that was raced."""
+    """One table for each group of cases that was run."""
     made = [Table(name, RACE, [[r.name, *cells(r)] for r in rows if r.group == name]) for name in names]
     return [table for table in made if table.rows]
 
 
 def first_runs(rows: list[Row]) -> list[Table]:
-    """How long the first run of each sample took."""
+    """A table of the times of the first run of each sample program."""
     made = [Row(r.group, r.name, {e: [t] for e, t in r.first.items()}, r.values, r.errors) for r in rows]
     return [replace(t, title=f"{t.title}, first run") for t in groups(made, ("samples",))]
 
@@ -63,7 +64,7 @@ def text(tables: list[Table]) -> str:
 
 
 def recorded(path: Path) -> dict[tuple[str, str], float]:
-    """The ratios that the document has, by group and row."""
+    """The ratios in the document at ``path``, by (group, row)."""
     found: dict[tuple[str, str], float] = {}
     group, columns = "", 0
     for line in path.read_text().split(BEGIN)[1].split(END)[0].splitlines():
@@ -78,7 +79,7 @@ def recorded(path: Path) -> dict[tuple[str, str], float]:
 
 
 def worse(rows: list[Row], ratios: list[float | None], before: dict[tuple[str, str], float]) -> list[str]:
-    """A sentence a row whose ratio is more than `WORSE` below the recorded one."""
+    """A sentence for each row whose ratio is lower than the recorded one by more than the share `WORSE`."""
     said = []
     for row, now in zip(rows, ratios, strict=True):
         was = before.get((row.group.capitalize(), row.name))
@@ -88,7 +89,7 @@ def worse(rows: list[Row], ratios: list[float | None], before: dict[tuple[str, s
 
 
 def write(path: Path, measured: str, begin: str = BEGIN, end: str = END) -> None:
-    """Replaces what stands between the two marks of the document."""
+    """Replaces the text between the marks ``begin`` and ``end`` of the document."""
     before, rest = path.read_text().split(begin)
     after = rest.split(end)[1]
     path.write_text(f"{before}{begin}\n\n{measured}\n{end}{after}")

@@ -1,4 +1,5 @@
-"""The engine of this process under the name that kernels use, `qd`: the module named by QL_ENGINE."""
+"""Imports the engine of this process, the module named by the environment variable QL_ENGINE, as `qd`, the name that
+kernels use."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ IMPORT_SECONDS = time.perf_counter() - _start
 
 
 def sample(name: str, folder: str = "kernels") -> Any:
-    """The module of this name, whose `quadrants_lab` is this process's engine."""
+    """Imports the module ``name`` of a folder; its `import quadrants_lab` gets this process's engine."""
     sys.modules.setdefault("quadrants_lab", qd)
     path = Path(__file__).resolve().parent.parent / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -30,7 +31,7 @@ def sample(name: str, folder: str = "kernels") -> Any:
 
 
 def synced(run: Callable[[], Any]) -> Callable[[], None]:
-    """The same, to its end."""
+    """A function that calls ``run`` and waits for its launches."""
 
     def whole() -> None:
         run()
@@ -40,10 +41,11 @@ def synced(run: Callable[[], Any]) -> Callable[[], None]:
 
 
 def init(arch: str = "cpu", **options: Any) -> None:
-    """A fresh runtime on ``arch``, ``options`` beside what every case has. Adstacks have to be asked for in the peer;
-    ours accepts the option too."""
+    """Starts a new session on ``arch``, with ``options`` in addition to those of every case. The peer needs an option
+    for adstacks; quadrants_lab accepts it, too."""
     with warnings.catch_warnings():
-        if arch != "cuda":  # the race on an NVIDIA GPU can be tried anywhere; else times of the CPU are no answer
+        # cases for "cuda" may fall back to the CPU, so that they can be tried anywhere
+        if arch != "cuda":
             warnings.filterwarnings("error", message=".*falling back")
         qd.init(
             arch=getattr(qd, arch),

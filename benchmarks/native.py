@@ -1,4 +1,5 @@
-"""Time of ours over that of C by hand, on one thread: gcc -O3 -march=native -ffast-math, glibc's vector functions."""
+"""Measures the time of kernels divided by that of C written by hand, on one thread. The C is compiled by gcc -O3
+-march=native -ffast-math and uses glibc's vector functions."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ REALS = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
 class Beside(NamedTuple):
-    """A function of native.c. ``case`` is our program; ``args`` makes what the function gets, an array for a pointer.
-    What it returns, or has at ``place`` in the last array, must be our value."""
+    """A function of native.c and the case with which it is compared. ``args`` makes the arguments of the function, an
+    array for each pointer. The function's result, or the element ``place`` of its last array, must equal the value of
+    the case."""
 
     limit: Limit
     function: str
@@ -98,7 +100,7 @@ def _passed(argument: Any) -> Any:
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> ratio. The values are compared first."""
+    """Runs in a worker process. Compares the values, and returns the ratio of times by the name of the row."""
     from benchmarks import engine
     from benchmarks.cases import all_cases
 

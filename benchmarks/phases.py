@@ -1,5 +1,5 @@
-"""Where the time goes in which the gradient of the sample mpm is compiled: ``python -m benchmarks.phases`` prints
-milliseconds of CPU, without those of what a phase calls that has a row of its own."""
+"""``python -m benchmarks.phases``: prints how much CPU time, in milliseconds, each phase of the compilation of the
+gradient of the sample mpm takes. The time of a phase excludes that of inner phases with a row of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Phases = Counter[str]
 
 
 def clocked(found: Phases, inner: list[float], row: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose own time is added to the row."""
+    """Wraps the function ``fn``: its own time, without that of inner phases, is added to the row."""
 
     @wraps(fn)
     def run(*args: Any, **named: Any) -> Any:
@@ -37,11 +37,11 @@ def clocked(found: Phases, inner: list[float], row: str, fn: Callable[..., Any])
 
 
 def measure() -> Phases:
-    """In a process that has compiled other kernels before, without a disk cache: seconds by phase."""
+    """Seconds by phase, in a process that has compiled other kernels before, without a disk cache."""
     qd.init(arch=qd.cpu, offline_cache=False)
     thrown, throw = jelly(), np.ones(2, np.float32)
-    thrown.run(1)  # the kernels themselves
-    jelly(4).gradient(throw, 1)  # all imports
+    thrown.run(1)  # compiles the kernels, so that only the gradient remains
+    jelly(4).gradient(throw, 1)  # so that all imports are done
     from quadrants_lab.backends.cpu import jit, tasks
     from quadrants_lab.passes import pipeline
     from quadrants_lab.runtime.compile import compile as compiler

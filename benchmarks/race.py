@@ -1,4 +1,5 @@
-"""Runs two engines in turn: one process each, repeats interleaved, the one that waits is stopped."""
+"""Measures two engines in turns. Each has a process of its own, repeats of the two alternate, and the process that
+waits is stopped."""
 
 from __future__ import annotations
 
@@ -32,14 +33,15 @@ PROCESS_ROWS = (
     *(f"{loop}, {way}" for loop in ("linear", "sin", "8 carried", "sample mpm") for way in ("forward", "gradient")),
     *(f"{FIRST_KERNEL}: {name}" for name in OTHER_FIRSTS),
 )  # fmt: skip
-MOST_SECONDS = 600  # for an answer, which the first time includes compiling
+MOST_SECONDS = 600  # the time limit of an answer; the first answer includes compilation
 
 
 @dataclass(frozen=True)
 class Engine:
-    """``module`` is what kernels see as `qd`; ``python`` the interpreter that can import it; ``worker`` answers.
-    ``root`` is the checkout whose worker runs. Of two checkouts of one module the second has a name of its own as its
-    ``module``, and ``package`` says what to import."""
+    """A package that is measured. ``module``: the module that kernels see as `qd`; ``python``: the interpreter that can
+    import it; ``worker``: the module that answers requests. ``root``: the checkout whose worker runs. If two checkouts
+    of the same module are compared, the second has a made-up name as its ``module``, and ``package`` is the module to
+    import."""
 
     module: str
     python: str
@@ -51,22 +53,22 @@ class Engine:
         return [self.python, "-m", self.worker, mode]
 
     def environment(self, cache: str) -> dict[str, str]:
-        """Both engines have cached bytecode: an installed package comes with it, and a checkout makes it on its first
-        import."""
+        """The environment variables of the engine's processes. Bytecode is cached, so that a checkout is as fast to
+        import as an installed package, which comes with bytecode."""
         kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         if cache:
             # where NVIDIA's drivers keep machine code
             kept |= dict.fromkeys(("CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH"), f"{cache}/driver")
         paths = os.pathsep.join((str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])))
         named = {"QL_ENGINE": self.package or self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": paths}
-        named["QL_PACKAGES"] = sysconfig.get_path("purelib")  # torch is there, and not in the peer's environment
+        named["QL_PACKAGES"] = sysconfig.get_path("purelib")  # for torch, which the peer's environment lacks
         return kept | named
 
 
 @dataclass
 class Row:
-    """Samples of one case, in seconds a run, by engine; ``values`` are what the engines computed, and ``first`` is how
-    long the first run took, which compiles."""
+    """The measurements of one case. ``samples``: seconds of a run, by engine; ``values``: the values that the engines
+    computed; ``first``: the time of the first run, which compiles."""
 
     group: str
     name: str
@@ -87,13 +89,13 @@ class Row:
             self.first[engine] = answer.get("first", 0.0)
 
     def agrees(self, *engines: str) -> bool:
-        """These engines computed the same, to what f32 sums in another order allow."""
+        """Whether these engines computed the same value, up to the rounding of f32 sums in different orders."""
         values = [self.values[engine] for engine in engines if engine in self.values]
         return all(math.isclose(v, values[0], rel_tol=2e-3, abs_tol=1e-6) for v in values)
 
 
 class Worker:
-    """One engine's serving process; stopped (SIGSTOP) except while it answers."""
+    """A process of one engine that answers requests. It is stopped (SIGSTOP) except while it answers."""
 
     def __init__(self, engine: Engine, log: Path, cache: str) -> None:
         self.process = subprocess.Popen(
@@ -126,17 +128,17 @@ class Worker:
 
 
 def in_turn(engines: list[Engine], repeat: int) -> list[Engine]:
-    """Which engine goes first changes with every repeat."""
+    """The engines in the order for this repeat: the one that goes first changes with every repeat."""
     return engines if repeat % 2 == 0 else engines[::-1]
 
 
 def race_processes(
     engines: list[Engine], repeats: int, logs: Path, arch: str = "cpu", only: Callable[[str], bool] = lambda row: True
 ) -> list[Row]:
-    """Import, init and compiles: each repeat a process with an empty cache, then one that finds what it left. ``only``
-    says which of `OTHER_FIRSTS` are wanted, by their rows.
+    """Measures import, init and compilation. Each repeat starts a process with an empty disk cache, and then a process
+    that finds the files of the first one. ``only`` selects from `OTHER_FIRSTS` by the names of rows.
 
-    Those that write bytecode, and beside it the CPU runtime's object, come first and do not count.
+    The first processes, which write bytecode and the object file of the CPU runtime, do not count.
     """
     rows: dict[tuple[str, str], Row] = {}
     with tempfile.TemporaryDirectory() as cache:
@@ -158,7 +160,7 @@ def race_processes(
 
 
 def _one_process(engine: Engine, cache: str, logs: Path, mode: str, case: str) -> list[tuple[str, float, str]]:
-    """(row, seconds, error) of one fresh process."""
+    """Starts one new process and returns its measurements as (row, seconds, error)."""
     try:
         return [(name, seconds, "") for name, seconds in ask_process(engine, mode, cache, logs, case).items()]
     except ProcessFailed as error:
@@ -166,14 +168,14 @@ def _one_process(engine: Engine, cache: str, logs: Path, mode: str, case: str) -
 
 
 class ProcessFailed(Exception):
-    """A worker that ended without its answer."""
+    """A worker process ended without an answer."""
 
 
 def ask_process(
     engine: Engine, mode: str, cache: str, logs: Path, *arguments: str, seconds: float | None = None
 ) -> Any:
-    """The answer of a process made for it alone; ProcessFailed when it ends without, TimeoutExpired when it takes more
-    than so many seconds."""
+    """Starts a process for one request and returns its answer. Raises ProcessFailed if the process ends without an
+    answer, and TimeoutExpired after ``seconds``."""
     with (logs / f"bench-{engine.module}-{mode}.log").open("w") as log:
         done = subprocess.run(
             [*engine.command(mode), *arguments], cwd=engine.root, env=engine.environment(cache), text=True,
@@ -185,12 +187,12 @@ def ask_process(
 
 
 def race_case(engines: list[Engine], key: str, repeats: int, seconds: float, logs: Path) -> Row:
-    """One case ("group/name"), each engine warm in a process of its own that no other case has touched."""
+    """Measures one case ("group/name"). Each engine runs in a new process, which runs no other case."""
     return race_cases(engines, [key], repeats, seconds, logs)[0]
 
 
 def race_cases(engines: list[Engine], keys: list[str], repeats: int, seconds: float, logs: Path) -> list[Row]:
-    """Several cases, one after the other in the same processes."""
+    """Measures several cases, one after the other, in the same processes."""
     rows = [Row(*key.split("/", 1)) for key in keys]
     with tempfile.TemporaryDirectory() as cache:
         workers = {e.module: Worker(e, logs / f"bench-{e.module}.log", f"{cache}/{e.module}") for e in engines}
@@ -219,13 +221,13 @@ OTHERS = (
 
 
 def others(key: str) -> list[Engine]:
-    """Those that have a program for this case, where they are installed."""
+    """The other engines that have a program for this case and are installed."""
     return [e for e in OTHERS if key in import_module(e.worker).PROGRAMS and Path(e.python).exists()]
 
 
 def case_keys(of: str, engine: Engine = OURS) -> list[str]:
-    """The keys of the table that this function of `benchmarks.cases` makes, asked for in a process: here no engine is
-    to be imported."""
+    """The keys of the table that the function ``of`` of `benchmarks.cases` makes. A process of its own makes it,
+    because this process must not import an engine."""
     code = f"from benchmarks.cases import {of}; print(*{of}(), sep='\\n')"
     done = subprocess.run(
         [engine.python, "-c", code], cwd=engine.root, env=engine.environment(""), text=True, check=True,
@@ -235,7 +237,8 @@ def case_keys(of: str, engine: Engine = OURS) -> list[str]:
 
 
 def arguments(program: str, about: str | None, document: str = "") -> argparse.Namespace:
-    """The options of a race, whose figures go into this ``document``; without one the race is against a checkout."""
+    """The parsed options of a benchmark program, whose figures go to ``document``; without a document another checkout
+    is an argument."""
     parser = argparse.ArgumentParser(prog=program, description=about)
     parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
     parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose 'group: name' contains TEXT")
@@ -250,7 +253,7 @@ def arguments(program: str, about: str | None, document: str = "") -> argparse.N
 
 
 def wanted(only: str, group: str, name: str = "") -> bool:
-    """Whether ``--only`` asks for a row, or for a table of rows."""
+    """Whether the pattern ``--only`` selects a row, or, without a name, some row of a group."""
     return only.lower() in f"{group}: {name}".lower()
 
 
@@ -258,8 +261,8 @@ def race(
     args: argparse.Namespace, engines: list[Engine], keys: Iterable[str],
     beside: Callable[[str], list[Engine]] = lambda key: [], tell: Callable[[str], object] = lambda key: None,
 ) -> list[Row]:  # fmt: skip
-    """The rows that ``args`` ask for: of processes, and of cases by their ``keys``. ``beside``: further engines for a
-    case; ``tell`` hears which case begins."""
+    """Measures the rows that ``args`` select: of processes, and of cases with these ``keys``. ``beside`` returns
+    further engines for a case, and ``tell`` is called with the name of each case that begins."""
     repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
     rows: list[Row] = []
     if any(wanted(args.only, group, name) for group in PROCESS_GROUPS for name in PROCESS_ROWS):
@@ -284,20 +287,20 @@ def human(seconds: float | None) -> str:
 
 
 def ratio(row: Row, other: Engine = PEER) -> float | None:
-    """How many times faster ours is; None where one engine has no time or the values differ."""
+    """How many times faster quadrants_lab is than ``other``; None if an engine has no time or the values differ."""
     ours, peer = row.median(OURS.module), row.median(other.module)
     return peer / ours if ours and peer and row.agrees(OURS.module, other.module) else None
 
 
 def cells(row: Row, other: Engine = PEER) -> list[str]:
-    """Ours, the other engine's and the ratio as shown."""
+    """The cells of a row: the time of quadrants_lab, that of the other engine, and the ratio."""
     r = ratio(row, other)
     last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees(OURS.module, other.module) else "")
     return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, other)), last]
 
 
 def machine() -> dict[str, str | int]:
-    """What the numbers were measured on."""
+    """A description of the machine on which the numbers were measured."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -1,4 +1,5 @@
-"""What a gradient launch costs more when the trip counts that its adstacks are sized from stay, or change."""
+"""Measures how much longer a gradient launch takes because its adstacks are sized from trip counts, if these counts are
+unchanged since the last launch, and if they change."""
 
 from __future__ import annotations
 
@@ -13,14 +14,15 @@ BOUNDS = 1 << 22  # elements of the array of trip counts
 
 @dataclass(frozen=True)
 class Limit:
-    """``unit`` "us" for seconds shown as microseconds, "" for a plain ratio; ``most`` in that unit."""
+    """A figure that has a limit. ``unit`` is "us" for seconds that are shown as microseconds, "%", or "" for a ratio;
+    ``most`` is the limit in this unit."""
 
     name: str
     most: float
     unit: str
 
 
-# of `wasm`, which cannot be imported beside another engine
+# the limits of the module `wasm`, which cannot be imported beside another engine
 WASM_LIMITS = tuple(
     Limit(f"{mode}: {name}, over the CPU", 1.5, "")
     for mode in ("forward", "gradient")
@@ -35,7 +37,7 @@ LIMITS = (UNCHANGED, SCALAR, ARRAY)
 
 
 def fastest(*runs: Callable[[], Any], times: int = RUNS, rounds: int = ROUNDS) -> list[float]:
-    """Seconds a call of each, the least over rounds in which they take turns."""
+    """The seconds of a call of each of the ``runs``: the least of several rounds, in which the runs take turns."""
     best = [float("inf")] * len(runs)
     for _ in range(rounds):
         for n, run in enumerate(runs):
@@ -47,7 +49,7 @@ def fastest(*runs: Callable[[], Any], times: int = RUNS, rounds: int = ROUNDS) -
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> value in the row's unit."""
+    """Runs in a worker process. Returns the value of each row, in the row's unit, by its name."""
     from benchmarks import engine
     from benchmarks.cases.loops import Space, one
 
@@ -72,7 +74,7 @@ def measure() -> dict[str, float]:
 
     def unchanged() -> None:
         trips.reverse()
-        s.x[0] = 0.3  # a write of the same cost, to what is no bound
+        s.x[0] = 0.3  # a write of the same cost, but not to a loop bound
         k.grad()
 
     before, after = fastest(unchanged, changed)
@@ -81,7 +83,8 @@ def measure() -> dict[str, float]:
 
 
 def array_ratio(qd: Any) -> float:
-    """The preparation of the launch alone: the gradient itself takes many times as long."""
+    """The ratio for bounds in an array. Only the preparation of the launch is timed, because the gradient itself takes
+    many times as long."""
     counts = qd.ndarray(qd.i32, shape=(BOUNDS,))
     counts.fill(1)
     x, y = qd.field(qd.f32, shape=(BOUNDS,), needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)

@@ -1,6 +1,6 @@
-"""Compile time over the size of a program: `elif` chains, terms of a sum, funcs and loops in each other, pairs of `if`
-and `else`, unrolled `if`s, early returns, a long chain of `normalized`, layers of neurons in local vectors, array
-arguments, and array arguments of which half are overwritten."""
+"""Measures compile time over the size of a program. The programs are `elif` chains, terms of a sum, funcs and loops in
+each other, pairs of `if` and `else`, unrolled `if`s, early returns, a long chain of `normalized`, layers of neurons in
+local vectors, array arguments, and array arguments of which half are overwritten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 KERNEL = "@qd.kernel\ndef k({}):\n    for i in x:\n        v = x[i]\n"
-Text = tuple[str, ...]  # what stands before the kernel, the rest of its loop, and its parameters, if it has some
+Text = tuple[str, ...]  # source in front of the kernel, the rest of its loop, and its parameters
 
 
 def _elifs(n: int) -> Text:
@@ -54,7 +54,7 @@ def _normalized(n: int) -> Text:
 
 
 def _mlp(n: int) -> Text:
-    """Two layers of n neurons, in local vectors that loops index."""
+    """Source of two layers of n neurons, in local vectors that loops index."""
     before = f"w, u = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (({n}, {n}), {n}))\n"
     return before, f"""        g = qd.Vector([0.0 for _ in range({n})])
         h = qd.Vector([0.0 for _ in range({n})])
@@ -76,7 +76,8 @@ def _arguments(n: int) -> tuple[str, str, str]:
 
 
 def _overwritten(n: int) -> Text:
-    """Each second argument in place: the kernel keeps its old values for the gradient."""
+    """Source of a kernel with n array arguments, of which it overwrites every second one: old values must be kept for
+    the gradient."""
     before, _, parameters = _arguments(n)
     return before, "".join(f"        a{j}[i] = qd.sin(a{j}[i]) * a{j + 1}[i]\n" for j in range(0, n - 1, 2)), parameters
 
@@ -91,14 +92,15 @@ PROGRAMS: dict[str, tuple[Callable[[int], Text], tuple[int, ...]]] = {
 
 
 def text(what: str, n: int) -> str:
-    """A program that defines kernel k over the fields x, y and m."""
+    """The source of a program of the kind ``what`` and size ``n``, which defines the kernel k over the fields x, y and
+    m."""
     before, body, *parameters = PROGRAMS[what][0](n)
     return f"{before}{KERNEL.format(*parameters or [''])}{body}        y[i] = v\n"
 
 
 def measure(case: str) -> dict[str, float]:
-    """In a worker: seconds of the first forward launch and of the first gradient, in a process that has compiled
-    before; ``case`` is "elifs 25"."""
+    """Runs in a worker process that has compiled another kernel before. Returns the seconds of the first launch and of
+    the first gradient of a program; ``case`` is its kind and size, such as "elifs 25"."""
     from benchmarks import engine
 
     qd, (what, n) = engine.qd, case.split()

@@ -1,5 +1,5 @@
-"""Bytes of adstacks that one parallel iteration in flight takes, measured on both engines alike: how much the process
-grows from a gradient of few trips to one of many, one thread and one iteration at a time."""
+"""Measures the bytes of adstacks for one running parallel iteration, in the same way for both engines: how much the
+process grows from a gradient with few trips to one with many. One thread runs one iteration at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class StackRow:
-    """Bytes an iteration at `TRIPS` trips; None with the reason in ``why`` where the engine has none. ``reported`` is
-    what our launch report says."""
+    """One case. ``ours`` and ``peer``: bytes for an iteration of `TRIPS` trips in quadrants_lab and in the peer, or
+    None with the reason in ``why``. ``reported``: the bytes that the launch report of quadrants_lab says."""
 
     case: str
     ours: int | None
@@ -25,14 +25,15 @@ class StackRow:
 
 
 def memory() -> int:
-    """Memory that this process has, in bytes. Both engines keep what stacks lie in. The most that it has had would
-    include threads' stacks, which come and go."""
+    """The present memory of this process in bytes. That is enough, because both engines keep the memory of adstacks
+    after a launch. The peak would include the stacks of threads that have ended."""
     line = next(s for s in STATUS.read_text().splitlines() if s.startswith("VmSize"))
     return int(line.split()[1]) * 1024
 
 
 def measure(name: str) -> dict[str, int]:
-    """In a worker: bytes of the case's gradient, and those that a launch report gives."""
+    """Runs in a worker process. Returns the measured bytes of the case's gradient, and the bytes in the launch
+    report."""
     from benchmarks import engine
 
     engine.init(cpu_max_num_threads=1)
@@ -52,13 +53,13 @@ def measure(name: str) -> dict[str, int]:
     found = {"bytes": memory() - before}
     if hasattr(kernel, "sizes"):
         sizes = kernel.sizes()
-        found["bytes"] //= sizes.lanes  # of "gated at 5 %", which has more than one iteration, several are in flight
+        found["bytes"] //= sizes.lanes  # several iterations of "gated at 5 %" run at the same time
         found["reported"] = sizes.bytes
     return found
 
 
 def answer(case: str) -> Any:
-    """What a worker answers: the names of the cases, or the bytes of one."""
+    """The answer of a worker: the names of all cases, or, if ``case`` is given, the bytes of this case."""
     from benchmarks.cases.stacks import CASES
 
     return measure(case) if case else list(CASES)
@@ -71,8 +72,8 @@ DEVICE_CASES = {"sin, f32": ("sin", "f32"), "8 carried, f32": ("8 carried", "f32
 
 
 def on_device(case: str) -> Any:
-    """What a worker answers: the names of the cases, or by how many bytes the device's memory shrinks from a gradient
-    of one trip to one of `DEVICE_TRIPS`."""
+    """The answer of a worker: the names of all cases; or, for one case, how many bytes of device memory a gradient of
+    `DEVICE_TRIPS` trips takes more than one of a single trip."""
     if not case:
         return list(DEVICE_CASES)
     from benchmarks import engine
@@ -93,7 +94,7 @@ def on_device(case: str) -> Any:
 
 
 def device_bytes_free() -> int:
-    """Of the first GPU, as its driver sees it."""
+    """The free memory of the first GPU in bytes, as its driver reports it."""
     import ctypes
 
     cuda = ctypes.CDLL("libcuda.so.1")

@@ -1,15 +1,15 @@
-"""How many times its forward kernel the gradient of a stencil costs, on one thread."""
+"""Measures how many times as long the gradient of a stencil takes as its forward kernel, on one thread."""
 
 from __future__ import annotations
 
 from benchmarks.relaunch import Limit, fastest
 
 LIMITS = tuple(Limit(f"5 points, {n}^2, {t}", 3.0, "") for n in (256, 1024) for t in ("f32", "f64"))
-RUNS = 1 << 22  # iterations of a round
+RUNS = 1 << 22  # the number of iterations in a round
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> ratio."""
+    """Runs in a worker process. Returns the ratio by the name of the row."""
     from benchmarks import engine
     from benchmarks.cases.reverse import Stencil
 

@@ -1,4 +1,5 @@
-"""What a Tape costs beside the same launches by hand, and what a budget of memory saves and costs."""
+"""Measures the time of a Tape compared with the same launches called by hand; and how much memory a budget saves and
+how much time it costs."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> value in the row's unit."""
+    """Runs in a worker process. Returns the value of each row, in the row's unit, by its name."""
     import quadrants_lab as qd
     from benchmarks import engine
 
@@ -40,7 +41,7 @@ def measure() -> dict[str, float]:
 
 
 def waves() -> list[float]:
-    """Seconds of the wave by hand, under a Tape, and in place under one."""
+    """Seconds of the wave program: called by hand, under a Tape, and, with fields updated in place, under a Tape."""
     from benchmarks.cases.programs import InPlace, Wave
 
     apart, in_place = Wave(), InPlace()
@@ -63,7 +64,7 @@ def pairs() -> list[float]:
 
 
 def few() -> dict[str, float]:
-    """Microseconds of a Tape of 1 and of 10 launches."""
+    """Microseconds of a Tape with 1 launch and of a Tape with 10 launches."""
     import quadrants_lab as qd
     from benchmarks.cases.programs import tiny
 
@@ -89,7 +90,7 @@ def turns() -> dict[str, float]:
 
 
 def on_gpu() -> None:
-    """Prints what programs cost on the device of the session, beside what they should cost on an H200 at most."""
+    """Prints the times of programs on the device of the session, each with its limit for an H200."""
     hand, wave, again = waves()
     pair, launch = pairs()
     print(f"wave 256^2, 200 steps, value and gradient: by hand {1e3 * hand:.2f} ms")
@@ -99,7 +100,8 @@ def on_gpu() -> None:
 
 
 def lengths() -> dict[str, float]:
-    """Also draws out/steps.svg: milliseconds of value and gradient over the number of steps."""
+    """Measures programs of different numbers of steps. Also draws out/steps.svg: milliseconds of value and gradient
+    over the number of steps."""
     import quadrants_lab as qd
     from benchmarks.cases.programs import InPlace
 
@@ -113,7 +115,7 @@ def lengths() -> dict[str, float]:
 
 
 def on_vulkan() -> dict[str, float]:
-    """NaN where there is no device."""
+    """The ratio on Vulkan; NaN if there is no device."""
     import quadrants_lab as qd
     from benchmarks.cases.programs import swings
     from quadrants_lab.runtime.backend import available
@@ -126,7 +128,7 @@ def on_vulkan() -> dict[str, float]:
 
 
 def plot(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> str:
-    """An SVG of points and the line through the origin and the last of them."""
+    """A plot as SVG: the points, and the line through the origin and the last point."""
     wide, high, left, low = 480, 300, 60, 40
     at = [(left + wide * a / max(x), high - high * b / max(y) + 10) for a, b in zip(x, y, strict=True)]
     points = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"><title>{n}: {t:.2f}</title></circle>'
@@ -141,7 +143,8 @@ def plot(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> st
 
 
 def budget() -> dict[str, float]:
-    """The jelly of kernels/mpm.py: 8,281 particles, 128 x 128 nodes."""
+    """What a budget of memory costs and saves for the jelly of kernels/mpm.py with 8,281 particles and 128 x 128
+    nodes."""
     import quadrants_lab as qd
     from quadrants_lab.kernels.mpm import Jelly, block
 
@@ -162,7 +165,8 @@ def budget() -> dict[str, float]:
 
 
 def revolve() -> dict[str, float]:
-    """Also writes out/budgets.txt: what each budget kept, and how many launches were made again beside revolve's."""
+    """Compares budgets with the schedule revolve. Also writes out/budgets.txt: for each budget the bytes that were
+    kept, and the number of launches that ran again, beside that of revolve."""
     import quadrants_lab as qd
     from benchmarks.cases.programs import InPlace
     from quadrants_lab.runtime.tape.recomputation import repeats

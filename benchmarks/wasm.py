@@ -1,8 +1,9 @@
-"""WebAssembly beside the CPU: ``python -m benchmarks.wasm [--write]``, a table of docs/wasm.md.
+"""``python -m benchmarks.wasm [--write]``: measures WebAssembly compared with the CPU backend, for a table of
+docs/wasm.md.
 
-The loop of sines and its gradient, one thread each: on the CPU one iteration at a time and in four lanes, in wasmtime
-one at a time and in lanes, and the module with lanes in Node and in Chromium; and what checking indices costs. Times
-are of the processor, the least of several launches; in Node the mean of twenty, in Chromium of forty.
+The program is a loop of sines and its gradient, on one thread: on the CPU one iteration at a time and in four lanes, in
+wasmtime the same two ways, and the module with lanes in Node and in Chromium. The cost of checking indices is measured,
+too. Times are CPU times: the least of several launches; in Node the mean of twenty, in Chromium of forty.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if 
 
 
 def measure() -> dict[str, float]:
-    """In a worker: row name -> ratio; where there is no Chromium, 0."""
+    """Runs in a worker process. Returns the ratio by the name of the row; 0 if there is no Chromium."""
     one, four = (measured("cpu", lambda: sines(n)) for n in (1, 4))
     alone, lanes = (measured("wasm", lambda: sines(n)) for n in (1, 0))
     page = in_chromium(jobs(lambda: sines(0))) or [0.0, 0.0]
@@ -68,7 +69,7 @@ def measure() -> dict[str, float]:
 
 
 def sines(lanes: int) -> list[Any]:
-    """The loop, with its gradient behind it."""
+    """The kernel of the loop of sines, compiled for so many ``lanes``, and its gradient."""
     x, y = (qd.field(qd.f32, SIZE, needs_grad=True) for _ in range(2))
 
     @qd.kernel
@@ -86,7 +87,7 @@ def sines(lanes: int) -> list[Any]:
 
 
 def gathers() -> list[Any]:
-    """Sums of elements at places from data, with the gradient behind it."""
+    """A kernel that adds up elements whose indices are data, and its gradient."""
     x, y = qd.field(qd.f32, 4096, needs_grad=True), qd.field(qd.f32, SIZE, needs_grad=True)
     at = qd.field(qd.i32, SIZE)
 
@@ -105,7 +106,7 @@ def gathers() -> list[Any]:
 
 
 def least(run: Callable[[], Any]) -> float:
-    """Seconds of the processor."""
+    """The least CPU seconds of several calls of ``run``."""
     run()
     found = []
     for _ in range(ROUNDS):
@@ -121,7 +122,7 @@ def measured(arch: str, make: Callable[[], list[Any]], threads: int = 1) -> list
 
 
 def jobs(make: Callable[[], list[Any]]) -> list[dict[str, Any]]:
-    """The modules, with the memory and the frame of a launch."""
+    """The compiled modules of a kernel and its gradient, each with the memory and the launch frame of a launch."""
     qd.init(arch=qd.wasm, offline_cache=False, log_level=qd.ERROR)
     found = []
     for kernel in make():
@@ -135,7 +136,7 @@ def jobs(make: Callable[[], list[Any]]) -> list[dict[str, Any]]:
 
 
 def in_node(given: list[dict[str, Any]]) -> list[float]:
-    """Seconds of the same modules over the same memory; none where there is no Node."""
+    """Seconds of the same modules on the same memory in Node; an empty result if there is no Node."""
     found = []
     for job in given if shutil.which("node") else ():
         with tempfile.NamedTemporaryFile("w", suffix=".js") as script:
@@ -148,7 +149,7 @@ def in_node(given: list[dict[str, Any]]) -> list[float]:
 
 
 def in_chromium(given: list[dict[str, Any]]) -> list[float]:
-    """The same in a page; none where there is no Chromium."""
+    """Seconds of the same modules on the same memory in a page of Chromium; an empty result if there is no Chromium."""
     if not BROWSER or not find_spec("playwright"):
         return []
     from playwright.sync_api import sync_playwright
@@ -166,7 +167,7 @@ def in_chromium(given: list[dict[str, Any]]) -> list[float]:
             page = browser.new_page()
             page.evaluate(CHROMIUM, job)
             page.evaluate("launch(20)")
-            page.wait_for_timeout(500)  # its better compiler has ended
+            page.wait_for_timeout(500)  # until Chromium's optimising compiler has finished
             begin = used()
             page.evaluate("launch(40)")
             found.append((used() - begin) / 40)

@@ -1,16 +1,13 @@
-"""The process of one engine: answers the runner on what was its standard output.
+"""The process of one engine. It answers the requests of `benchmarks.race` on its original standard output.
 
 ``python -m benchmarks.worker process [arch]`` measures what only a fresh process can (import, init, first compile of
-each kernel) and ends; ``... first NAME`` measures another first kernel; ``... stacks [case]`` answers with the names of
-the cases, or the bytes of one's adstacks, and
-``... device-stacks [case]`` with those on a GPU;
-``... forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch it, so that what was compiled is on disk;
-``... relaunch`` with what launching a gradient again costs, ``... checks`` with what looking for races does,
-``... blocks`` with what blocks of threads do over plain loops, ``... native`` with what C by hand does,
-``... stencils`` with what the gradient of a stencil does, ``... arrays`` with what kernels over array arguments do, and
-``... sizes 'elifs 25'`` with what compiling that program does.
-``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
-run, over as many runs as fill ``s`` seconds.
+each kernel) and ends; ``... first NAME`` measures another first kernel. ``... stacks [case]`` answers with the names of
+all cases, or the bytes of the adstacks of one, and ``... device-stacks [case]`` does the same on a GPU. ``...
+forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch a case, so that its compiled code is on disk. ``...
+relaunch``, ``... checks``, ``... blocks``, ``... native``, ``... stencils`` and ``... arrays`` answer with the figures
+of the module of that name, and ``... sizes 'elifs 25'`` with the compile times of that program. ``... serve`` reads one
+JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a run, over as many runs as
+fill ``s`` seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ os.dup2(2, 1)
 
 
 def seconds(run: Callable[[], Any], times: int = 1, after: Callable[[], Any] | None = None) -> float:
-    """Mean time of one run; ``after`` each there may be something that does not count."""
+    """The mean time of one of ``times`` runs. ``after``, if given, is called after each run and is not timed."""
     rounds = range(times)
     gc.collect()
     gc.disable()
@@ -49,7 +46,8 @@ def seconds(run: Callable[[], Any], times: int = 1, after: Callable[[], Any] | N
 
 
 def process(arch: str) -> dict[str, float]:
-    """Row name -> seconds. The first kernel of a process is timed by itself, so that the others are warm."""
+    """Seconds of import, init and compilation, by row. The first kernel of a process has a row of its own, so that
+    imports do not count for the later ones."""
     from benchmarks import engine
 
     arch = arch or "cpu"
@@ -77,7 +75,7 @@ def process(arch: str) -> dict[str, float]:
 
 
 def first(name: str) -> dict[str, float]:
-    """The first kernel of a process, another one than that of `process`."""
+    """Seconds of the first kernel of a process, for another kernel than that of `process`."""
     from benchmarks import engine
     from benchmarks.cases import launch
 
@@ -87,7 +85,8 @@ def first(name: str) -> dict[str, float]:
 
 
 def serve() -> None:
-    """Samples of a case, set up and warm from its first request on; another one takes its place."""
+    """Answers requests with samples. The first request of a case sets it up and warms it; only the present case is
+    held."""
     from benchmarks import engine
     from benchmarks.cases import all_cases, cuda_cases
 
@@ -127,6 +126,7 @@ if __name__ == "__main__":
             "gradient-on-vulkan": lambda: code.launch(case, gradient=True),
             "sizes": lambda: sizes.measure(case),
         }
-        # others are modules, imported when asked for: they may import numpy, which is a part of an engine's import
+        # other modes are modules, which are imported only now: they may import numpy, whose import time is part of an
+        # engine's
         run = modes.get(sys.argv[1]) or importlib.import_module(f"benchmarks.{sys.argv[1]}").measure
         print(json.dumps(run()), file=ANSWERS)

@@ -29,7 +29,7 @@ def rotation(axis, angle):
 
 @qd.func
 def hand(joints: qd.template(), i, count):
-    """Where the hand of arm ``i`` is."""
+    """The position of the hand of arm ``i``."""
     turned = qd.Matrix.identity(float, 3)
     at = qd.Vector([0.0, 0.0, 0.0])
     for j in range(count):
@@ -68,14 +68,14 @@ class Arms:
         self.goal.from_numpy(goal)
 
     def hands(self, angle: np.ndarray) -> np.ndarray:
-        """Where the hands (arms, 3) are for the angles (arms, most joints)."""
+        """The positions of the hands (arms, 3) for the angles (arms, most joints)."""
         self.joints.angle.from_numpy(angle)
         at = qd.Vector.field(3, float, shape=self.goal.shape)
         locate(self.joints, self.count, at)
         return at.to_numpy()
 
     def gradient(self, angle: np.ndarray) -> tuple[float, dict[str, np.ndarray]]:
-        """L for the angles (arms, most joints), and its derivatives by the members of the joints."""
+        """L for the angles (arms, most joints), and its derivatives with respect to the members of the joints."""
         self.joints.angle.from_numpy(angle)
         with qd.ad.Tape(self.loss):
             reach(self.joints, self.count, self.goal, self.loss)
@@ -84,7 +84,7 @@ class Arms:
 
 
 def main(arms: int = 5, most: int = 7, rounds: int = 60, rate: float = 0.03) -> list[float]:
-    """Bends arms of 3 to ``most`` joints until their hands are at their goals; the loss before each round."""
+    """Bends arms of 3 to ``most`` joints until their hands are at their goals; returns the loss before each round."""
     qd.init(arch=qd.cpu)
     rng = np.random.default_rng(17)
     axis = rng.normal(size=(arms, most, 3)).astype(np.float32)

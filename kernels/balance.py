@@ -23,7 +23,7 @@ def step(
     state: qd.types.ndarray(dtype=qd.types.vector(4, float), ndim=1), force: qd.types.ndarray(ndim=1), dt: float,
     then: qd.types.ndarray(dtype=qd.types.vector(4, float), ndim=1),
 ):  # fmt: skip
-    """``then`` is the state after the time ``dt``."""
+    """Writes the state after the time ``dt`` to ``then``."""
     m, length, g = 0.2, 1.0, 10.0
     for i in range(state.shape[0]):
         now = state[i]
@@ -35,7 +35,7 @@ def step(
 
 
 def fall(net: torch.nn.Module, state: torch.Tensor, steps: int, dt: float = 0.05) -> torch.Tensor:
-    """The distance from the middle and from upright, (x / 2)**2 + a**2, on average over carts and steps."""
+    """The loss: the deviation from the middle and from upright, (x / 2)**2 + a**2, averaged over carts and steps."""
     loss = state.new_zeros(())
     for _ in range(steps):
         state = step(state, net(state)[:, 0], dt)
@@ -44,7 +44,7 @@ def fall(net: torch.nn.Module, state: torch.Tensor, steps: int, dt: float = 0.05
 
 
 def main(carts: int = 32, steps: int = 30, rounds: int = 40, rate: float = 0.05) -> list[float]:
-    """The loss before each round of training on carts that begin at random."""
+    """Trains the network on carts that begin at random; returns the loss before each round."""
     qd.init(arch=qd.cpu)
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))

@@ -75,7 +75,7 @@ class Table:
         self.measure()
 
     def gradient(self, shot: np.ndarray) -> tuple[float, np.ndarray]:
-        """L for the cue ball's velocity ``shot`` (2,), and dL/dshot; that by ``places`` is in its ``grad``."""
+        """L for the cue ball's velocity ``shot`` (2,), and dL/dshot; ``places.grad`` has that by the places."""
         self.shot.from_numpy(shot)
         with qd.ad.Tape(self.loss):
             self.run()
@@ -83,13 +83,13 @@ class Table:
 
 
 def rack(rows: int, r: float = Table.r) -> np.ndarray:
-    """The cue ball at the origin and a triangle of ``rows`` rows ahead of it, which do not touch yet."""
+    """Places (n, 2): the cue ball at the origin, and ahead of it a triangle of ``rows`` rows, without contacts."""
     balls = [(1.0 + 2.1 * r * i * 3**0.5 / 2, 2.1 * r * (j - i / 2)) for i in range(rows) for j in range(i + 1)]
     return np.array([(0.0, 0.0), *balls], np.float32)
 
 
 def main(rows: int = 4, steps: int = 200, rounds: int = 40, rate: float = 0.1) -> list[float]:
-    """The misfit before each round of descent (by shorter and shorter steps) from a shot that is a little off."""
+    """Descends, by shorter and shorter steps, from a wrong shot; returns the misfit before each round."""
     qd.init(arch=qd.cpu)
     places = rack(rows)
     table = Table(places, steps, target=len(places) - 1)

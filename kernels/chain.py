@@ -50,7 +50,7 @@ def gradient(q: np.ndarray, count: np.ndarray, goal: np.ndarray, length: float =
 
 
 def main(chains: int = 6, joints: int = 5, rounds: int = 80, rate: float = 0.05) -> list[float]:
-    """Bends the chains until their tips are where they should be; the loss before each round."""
+    """Bends the chains until their tips are at their goals; returns the loss before each round."""
     qd.init(arch=qd.cpu)
     rng = np.random.default_rng(7)
     count = rng.integers(2, joints + 1, chains)

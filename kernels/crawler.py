@@ -92,7 +92,7 @@ class Crawler:
         self.measure()
 
     def gradient(self, sway: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        """L after ``steps`` steps, and dL/dsway (springs, 2); those by ``rest`` and ``start`` are in their ``grad``."""
+        """L after ``steps`` steps, and dL/dsway (springs, 2); ``rest.grad`` and ``start.grad`` have the others."""
         self.sway.from_numpy(sway)
         with qd.ad.Tape(self.loss):
             self.run(steps)
@@ -109,7 +109,7 @@ def ladder(cells: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(cells: int = 4, steps: int = 150, rounds: int = 20, rate: float = 0.05) -> list[float]:
-    """How far the body crawls, before each round of ascent (with steps of one length) from a small random sway."""
+    """Ascends by steps of one length from a small random sway; returns how far the body crawls before each round."""
     qd.init(arch=qd.cpu)
     body, ways = Crawler(*ladder(cells)), []
     sway = 0.02 * np.random.default_rng(1).normal(size=(5 * cells + 1, 2)).astype(np.float32)

@@ -40,14 +40,14 @@ def misfit(u: qd.template(), measured: qd.template(), loss: qd.template(), t: qd
 
 @qd.kernel
 def conduct(now: qd.template(), k: qd.template(), flow: qd.template()):
-    """What flows through each face, to the left."""
+    """flow[i] = the heat that flows through face i to the left."""
     for i in flow:
         flow[i] = k[i] * (now[i + 1] - now[i])
 
 
 @qd.kernel
 def exchange(now: qd.template(), flow: qd.template()):
-    """The temperatures after that flow, in place."""
+    """Adds the flow to the temperatures, in place."""
     for i in flow:
         now[i] += flow[i]
         now[i + 1] -= flow[i]
@@ -82,7 +82,7 @@ class Rod:
         return self.u.to_numpy()
 
     def remembered(self, k: np.ndarray) -> tuple[float, np.ndarray]:
-        """L and dL/dk (n - 1,), every time in a row of its own."""
+        """L and dL/dk (n - 1,); the temperatures of each time are in a row of their own."""
         self._set(k)
         with qd.ad.Tape(self.loss):
             for t in range(self.steps + 1):
@@ -92,7 +92,7 @@ class Rod:
         return float(self.loss[None]), self.k.grad.to_numpy()
 
     def in_place(self, k: np.ndarray) -> tuple[float, np.ndarray]:
-        """L and dL/dk (n - 1,), all times in the same row."""
+        """L and dL/dk (n - 1,); the temperatures of all times are in the same row."""
         self._set(k)
         with qd.ad.Tape(self.loss):
             for t in range(self.steps + 1):
@@ -111,7 +111,7 @@ class Rod:
 
 
 def main(n: int = 10, steps: int = 40, rounds: int = 100, rate: float = 0.008) -> tuple[list[float], float]:
-    """Descends with momentum from an even guess: the misfit before each round, and the last error of k."""
+    """Descends with momentum from an even guess; returns the misfit before each round, and the last error of k."""
     qd.init(arch=qd.cpu)
     x = np.linspace(0.0, 1.0, n)
     truth = 0.25 + 0.15 * np.sin(3.0 * np.pi * x[:-1])

@@ -105,7 +105,7 @@ class Stars:
         return float(self.loss[None]), *(x.grad.to_numpy() for x in (self.p0, self.v0, self.m))
 
     def choreography(self, w: np.ndarray, steps: int, dt: float) -> tuple[float, np.ndarray]:
-        """L from START with the velocity ``w`` (2,) of the middle body, and dL/dw."""
+        """L for bodies that start at START, the middle one with the velocity ``w`` (2,); and dL/dw."""
         self.p0.from_numpy(START)
         self.w[None] = w.tolist()
         with qd.ad.Tape(self.loss):
@@ -115,7 +115,7 @@ class Stars:
 
 
 def main(steps: int = 60, rounds: int = 30, rate: float = 0.004) -> tuple[list[float], float]:
-    """From a guess that is 5 % off: the misfit before each round, and how far w is from the known one at the end."""
+    """Starts 5 % off; returns the misfit before each round, and the distance of the last w from the known one."""
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     stars, w, losses = Stars(np.ones(3)), 0.95 * VELOCITY, []
     for _ in range(rounds):

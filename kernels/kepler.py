@@ -34,7 +34,7 @@ def solve(
 
 
 def gradient(mean: np.ndarray, ecc: np.ndarray, tol: float = 1e-9) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E, dE/dM and dE/de, each (n,), in float64."""
+    """Solves the equation and returns E, dE/dM and dE/de, each (n,), in float64."""
     n = len(mean)
     m, e, a = (qd.ndarray(qd.f64, shape=(n,), needs_grad=True) for _ in range(3))
     m.from_numpy(mean.astype(np.float64))

@@ -65,7 +65,7 @@ def gradient(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndar
 
 
 def tangents(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of the final states by the initial ones and by (s, r, b), both (n, 3, 3), by forward mode.
+    """By forward mode: derivatives of the final states by the initial states and by (s, r, b), both (n, 3, 3).
 
     [i, j, k] is that of component j by component k; a run of all trajectories gives one k.
     """

@@ -143,7 +143,7 @@ class Jelly:
         self.measure()
 
     def gradient(self, throw: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        """L after ``steps`` steps, and dL/dthrow; those by ``material`` and ``start`` are in their ``grad``."""
+        """L after ``steps`` steps, and dL/dthrow; ``material.grad`` and ``start.grad`` have the other derivatives."""
         self.throw.from_numpy(throw)
         with qd.ad.Tape(self.loss):
             self.run(steps)
@@ -157,14 +157,14 @@ def block(n: int, low: float, high: float) -> tuple[np.ndarray, float]:
 
 
 def jelly(n: int = 8, cells: int = 24, dt: float = 0.004) -> Jelly:
-    """A soft one of n by n particles, near a corner of the box."""
+    """A soft `Jelly` of n by n particles, near a corner of the box."""
     made = Jelly(*block(n, 0.2, 0.4), cells, dt)
     made.material[None] = [10.0, 20.0]
     return made
 
 
 def main(n: int = 8, cells: int = 24, steps: int = 100, rounds: int = 12, rate: float = 4.0) -> list[float]:
-    """Throws a jelly at a place behind a bounce on the floor; the distance missed by before each round."""
+    """Throws a jelly at a place behind a bounce on the floor; returns by how far it misses before each round."""
     qd.init(arch=qd.cpu)
     thrown = jelly(n, cells)
     thrown.target[None] = [0.7, 0.4]

@@ -80,7 +80,7 @@ class Body:
 
     @qd.kernel
     def scatter(self, t: qd.i32):
-        """From the particles to the nodes around them."""
+        """Adds the mass and momentum of the particles to the nodes around them."""
         for p in self.places:
             base, at, w = self.weights(self.x[t, p])
             one = qd.Matrix.identity(float, 2)
@@ -101,7 +101,7 @@ class Body:
 
     @qd.kernel
     def push(self, t: qd.i32):
-        """The nodes' velocities: gravity, walls and floor."""
+        """Computes the velocities of the nodes, with gravity, walls and floor."""
         for i, j in qd.ndrange(self.cells, self.cells):
             u = qd.Vector([0.0, 0.0])
             if self.mass[t, i, j] > 0.0:
@@ -118,7 +118,7 @@ class Body:
 
     @qd.kernel
     def gather(self, t: qd.i32):
-        """From the nodes back to the particles, which move."""
+        """Gives the particles the velocities of the nodes around them, and moves them."""
         for p in self.places:
             base, at, w = self.weights(self.x[t, p])
             v = qd.Vector.zero(float, 2)
@@ -147,7 +147,7 @@ class Body:
         self.measure()
 
     def gradient(self, W: np.ndarray) -> tuple[float, np.ndarray]:
-        """L with the muscles' weights ``W`` (muscles, 4), and dL/dW; that by ``places`` is in its ``grad``."""
+        """L with the muscles' weights ``W`` (muscles, 4), and dL/dW; ``places.grad`` has that by the places."""
         self.W.from_numpy(W)
         with qd.ad.Tape(self.loss):
             self.run()
@@ -168,7 +168,7 @@ def built(picture: str, cells: int, a_side: int = 2) -> tuple[np.ndarray, np.nda
 
 
 def main(cells: int = 24, steps: int = 200, rounds: int = 12, rate: float = 0.1) -> list[float]:
-    """How far the body moves, before each round of ascent with steps of one length."""
+    """Ascends by steps of one length; returns how far the body moves before each round."""
     qd.init(arch=qd.cpu)
     places, muscle, volume = built(BODY, cells)
     body, ways = Body(places, muscle, volume, cells, steps), []

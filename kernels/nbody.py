@@ -30,7 +30,7 @@ def potential(
 
 
 def forces(positions: np.ndarray, masses: np.ndarray, eps: float = 0.125) -> tuple[float, np.ndarray]:
-    """E and the forces (n, 3), in float64."""
+    """E, and the forces (n, 3) on bodies at ``positions`` (n, 3), in float64."""
     p = qd.ndarray(qd.f64, shape=positions.shape, needs_grad=True)
     energy = qd.ndarray(qd.f64, shape=(), needs_grad=True)
     p.from_numpy(positions.astype(np.float64))

@@ -45,14 +45,14 @@ class Ray:
 
 @qd.func
 def melted(a, b):
-    """The smaller of two distances, rounded where they are alike."""
+    """The smaller of two distances; where they are nearly equal, a smooth transition between both."""
     h = qd.max(MELT - qd.abs(a - b), 0.0) / MELT
     return qd.min(a, b) - 0.25 * MELT * h * h
 
 
 @qd.func
 def distance(balls: qd.template(), p):
-    """From ``p`` to the scene: the floor y = 0 and the balls."""
+    """The distance from ``p`` to the scene: the floor y = 0 and the balls."""
     d = p.y
     for k in range(balls.shape[0]):
         d = melted(d, balls[k].distance(p))
@@ -124,7 +124,7 @@ class Picture:
         return self.image.to_numpy()
 
     def gradient(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """The squared difference from ``target`` and its derivatives by centres, radii and light."""
+        """The squared difference of the picture from ``target``, and its derivatives by centres, radii and light."""
         with qd.ad.Tape(self.loss):
             draw(self.balls, self.light, self.image)
             compare(self.image, self.target, self.loss)
@@ -145,7 +145,7 @@ def text(image: np.ndarray) -> str:
 
 
 def main(width: int = 32, height: int = 18, rounds: int = 40, rate: float = 0.001) -> tuple[list[float], str]:
-    """Moves the balls and the light to match a picture: the loss before each round, and the last picture in letters."""
+    """Moves balls and light to match a picture; returns the loss before each round, and the last picture in letters."""
     qd.init(arch=qd.cpu)
     picture = Picture(len(RADIUS), width, height)
     picture.set(CENTER, RADIUS, LIGHT)

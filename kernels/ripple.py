@@ -88,7 +88,7 @@ def drawn(text: str, n: int) -> np.ndarray:
 
 
 def main(n: int = 32, steps: int = 100, rounds: int = 30, rate: float = 0.15) -> list[float]:
-    """Descent with momentum from a flat pond; the misfit before each round."""
+    """Descends with momentum from a flat pond; returns the misfit before each round."""
     qd.init(arch=qd.cpu)
     pond = Pond(n, steps)
     pond.picture.from_numpy(drawn(PICTURE, n))

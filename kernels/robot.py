@@ -117,7 +117,7 @@ class Robot:
         self.measure()
 
     def gradient(self, weights: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
-        """L for the network with the weights P, Q, R, b, and its derivatives by them."""
+        """L for the network with the ``weights`` P, Q, R, b, and its derivatives by each of them."""
         for field, values in zip(self.weights, weights, strict=True):
             field.from_numpy(values)
         with qd.ad.Tape(self.loss):
@@ -139,7 +139,7 @@ def built(picture: str, size: float = 0.25) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(hidden: int = 12, steps: int = 150, rounds: int = 15, rate: float = 0.2) -> list[float]:
-    """How far the robot walks, before each round of ascent with steps of one length."""
+    """Ascends by steps of one length; returns how far the robot walks before each round."""
     qd.init(arch=qd.cpu)
     robot = Robot(*built(BODY), hidden, steps)
     draw = np.random.default_rng(4)

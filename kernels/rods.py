@@ -22,7 +22,7 @@ def empty(rows: int, n: int) -> Rod:
 
 
 def misfit(k, measured):
-    """Of one rod, and its derivative by ``k`` (n - 1,); ``measured`` (T + 1, n)."""
+    """The misfit of one rod with the temperatures ``measured`` (T + 1, n), and its derivative by ``k`` (n - 1,)."""
     rod = kept(empty, *measured.shape)
     rod.measured.from_numpy(measured)
     rod.initial = measured[0]
@@ -71,7 +71,7 @@ def by_optax(value_and_gradient: Program, start: np.ndarray, rounds: int, rate: 
 
 
 def measured(count: int = 6, n: int = 10, steps: int = 30) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The true diffusivity, and what is measured on rods that begin with other temperatures."""
+    """The true diffusivity, and the temperatures of ``count`` rods that begin with different temperatures."""
     x = np.linspace(0.0, 1.0, n)
     truth = 0.25 + 0.15 * np.sin(3.0 * np.pi * x[:-1])
     rods = []
@@ -83,7 +83,7 @@ def measured(count: int = 6, n: int = 10, steps: int = 30) -> tuple[np.ndarray, 
 
 
 def main(rounds: int = 100, client: Any = False) -> dict[str, float]:
-    """The error of the diffusivity by each optimiser that is installed, after so many rounds from an even guess."""
+    """The last error of the diffusivity for each installed optimiser, after ``rounds`` rounds from an even guess."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, cpu_max_num_threads=1)
     truth, rods = measured()
     errors = {}

@@ -39,7 +39,7 @@ class Flow:
 
     @qd.kernel
     def carry(self, t: qd.i32):
-        """The values upstream one step ago, by bilinear interpolation between four cells."""
+        """Advects velocity and smoke: a cell takes the values upstream, interpolated between four cells."""
         for i, j in self.wind:
             x, y = i - self.v[t, i, j][0] + self.n, j - self.v[t, i, j][1] + self.n
             a, b = qd.cast(x, qd.i32), qd.cast(y, qd.i32)
@@ -91,7 +91,7 @@ class Flow:
         self.measure()
 
     def gradient(self, wind: np.ndarray) -> tuple[float, np.ndarray]:
-        """L for the initial velocity ``wind`` (n, n, 2), and dL/dwind."""
+        """L for smoke that starts with the velocity ``wind`` (n, n, 2), and dL/dwind."""
         self.wind.from_numpy(wind)
         with qd.ad.Tape(self.loss):
             self.run()
@@ -105,7 +105,7 @@ def disc(n: int, at: float, r: float) -> np.ndarray:
 
 
 def main(n: int = 32, steps: int = 20, iterations: int = 6, rounds: int = 25, rate: float = 0.02) -> list[float]:
-    """Descent with momentum from no wind, from a disc to a ring elsewhere; the misfit before each round."""
+    """Blows a disc into a ring: descends with momentum from no wind; returns the misfit before each round."""
     qd.init(arch=qd.cpu)
     flow = Flow(n, steps, iterations)
     start = np.zeros((steps + 1, n, n), np.float32)

@@ -90,7 +90,7 @@ class Sticks:
 
 
 def main(n: int = 8, steps: int = 200, rounds: int = 30, rate: float = 0.2) -> list[float]:
-    """The mean misfit before each round of descent, by shorter and shorter steps."""
+    """Descends by shorter and shorter steps; returns the mean misfit before each round."""
     qd.init(arch=qd.cpu)
     sticks = Sticks(n, steps)
     sticks.goal.from_numpy(np.stack([np.linspace(1.0, 3.0, n), np.full(n, 0.8)], 1).astype(np.float32))

@@ -48,7 +48,7 @@ def guess(
     letters: qd.template(), first: int, limit: int,
     W: qd.template(), U: qd.template(), b: qd.template(), V: qd.template(), c: qd.template(),
 ):  # fmt: skip
-    """Row 0 of ``letters``: the word that begins with ``first``, always going on with the likeliest letter."""
+    """Writes to row 0 of ``letters`` the word that begins with ``first``; each next letter is the likeliest one."""
     for i in range(1):
         h = qd.Vector.zero(float, H)
         h = advance(h, W[None], U[0], b[None])
@@ -70,7 +70,7 @@ def guess(
 
 @qd.kernel
 def descend(x: qd.template(), rate: float):
-    """x -= rate dL/dx, for scalars, vectors and matrices alike."""
+    """Subtracts rate * dL/dx from each element of x, which may be scalars, vectors or matrices."""
     for index in qd.grouped(x):
         x[index] -= rate * x.grad[index]
 
@@ -99,7 +99,7 @@ class Speller:
         self.length.from_numpy(np.array([len(word) + 1 for word in words], np.int32))
 
     def gradient(self) -> float:
-        """L; its derivative by each of the ``weights`` is in their ``grad``."""
+        """Computes L and returns it; its derivatives are in the ``grad`` of each of the ``weights``."""
         with qd.ad.Tape(self.loss):
             spell(self.letters, self.length, *self.weights, self.loss)
         return float(self.loss[None])
@@ -112,7 +112,7 @@ class Speller:
 
 
 def main(rounds: int = 300, rate: float = 0.015) -> tuple[list[float], list[str]]:
-    """Learns five words: the loss before each round, and what it makes of their first letters at the end."""
+    """Learns five words; returns the loss before each round, and the words guessed from first letters at the end."""
     qd.init(arch=qd.cpu)
     words = ["banana", "cocoa", "noodle", "tomato", "radish"]
     speller, losses = Speller(words), []

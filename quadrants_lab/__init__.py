@@ -115,7 +115,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
 
 
 _NAMES = __all__
-del __all__  # `__getattr__` returns one that also has the operations
+del __all__  # `__getattr__` returns a list that also has the operations
 
 # modules, and names of other modules, that are imported at their first use
 _MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "sparse", "tools")
@@ -124,7 +124,7 @@ _NAMED |= dict.fromkeys(("DeviceCapability", "Format"), "types")
 
 
 def _operations() -> Any:
-    """The operations of the language by name, each of which is made when it is asked for."""
+    """The operations of the language by name; each is made when a program first uses it."""
     return _late("lang.ops").OPERATIONS
 
 

@@ -35,9 +35,9 @@ def backends(as_json: bool = False) -> int:
 
 
 def inspect(given: argparse.Namespace) -> int:
-    """Runs a file and prints what its kernels and the gradients that it launched were compiled to. With ``arch`` it
-    repeats their last launches on these backends and compares the results. ``html``: writes all of it to this file
-    instead. ``dot``: prints a graph of each kernel instead."""
+    """Runs a Python file and prints the IR, sizes or code of its kernels and of the gradients that it launched. With
+    ``arch`` it also repeats their last launches on these backends and compares the results. With ``html`` it writes all
+    of this to a file instead, and with ``dot`` it prints a graph of each kernel instead."""
     from quadrants_lab.notebook.compare import compare, tables
     from quadrants_lab.runtime.record.recorder import recording
 
@@ -46,7 +46,7 @@ def inspect(given: argparse.Namespace) -> int:
     for name in arches:
         if name not in names():
             return _fail(f"no backend {name!r}: there are {', '.join(names())}")
-    token = KEEPS_LAST.set(True)  # even if the file's fields have ended
+    token = KEEPS_LAST.set(True)  # records stay although the file's fields have ended
     try:
         keeps = arches or page or given.beside or given.dot == "program"
         with recording() if keeps else nullcontext() as recorder:
@@ -85,7 +85,8 @@ def inspect(given: argparse.Namespace) -> int:
 
 
 def _compiled(k: Kernel, stage: str, code: str | None) -> dict[str, Any]:
-    """What a kernel, and its gradient if that was launched, was compiled to."""
+    """For a kernel, and for its gradient if that was launched, the text that the compiler made: IR at ``stage``, or
+    code."""
     launched: dict[str, Launchable] = {"forward": k}
     if k.grad.dispatcher.last is not None:
         launched["gradient"] = k.grad
@@ -98,7 +99,7 @@ def _beside(kernels: list[Kernel], other: Any, recorder: Any, arches: list[str])
     from quadrants_lab.notebook.collect import cell_view
     from quadrants_lab.notebook.compare import compare
 
-    cell_view("", recorder, compare(recorder.records(), arches))  # keeps what is shown
+    cell_view("", recorder, compare(recorder.records(), arches))  # records what is printed below
     try:
         print(*(k.beside(other) for k in kernels), sep="\n", end="")
     except QuadrantsError as e:
@@ -107,11 +108,11 @@ def _beside(kernels: list[Kernel], other: Any, recorder: Any, arches: list[str])
 
 
 def _graphs(kernels: list[Kernel], recorder: Any, name: str) -> int:
-    """Prints a graph of each kernel that has it, as DOT text; that of the program once."""
+    """Prints the graph ``name`` of each kernel that has one, as DOT text; the graph "program" is printed once."""
     from quadrants_lab.notebook.collect import cell_view
 
     if recorder is not None:
-        cell_view("", recorder)  # keeps what the graph is made of
+        cell_view("", recorder)  # records what the graph needs
     drawn, why = [], ""
     for k in kernels:
         try:
@@ -171,12 +172,12 @@ def check(file: str, grad: str, as_json: bool = False, steps: bool = False) -> i
 
 
 class _FileError(Exception):
-    """What a file raised, as text."""
+    """The exception that a file raised, as text."""
 
 
 def _run(file: str, aside: bool = False) -> dict[str, Any]:
-    """Runs a Python file as the main program and returns its global names. ``aside``: what it prints goes to standard
-    error. _FileError has an exception that it raised, without our frames around the file's."""
+    """Runs a Python file as the main program and returns its global names. ``aside``: the file's output goes to
+    standard error. If the file raises an exception, a _FileError has its text, without the frames of this package."""
     sys.path.insert(0, str(Path(file).resolve().parent))
     try:
         with redirect_stdout(sys.stderr) if aside else nullcontext():
@@ -186,7 +187,7 @@ def _run(file: str, aside: bool = False) -> dict[str, Any]:
     except Exception as e:
         frames = traceback.extract_tb(e.__traceback__)
         own = [n for n, frame in enumerate(frames) if frame.filename == file]
-        if isinstance(e, QuadrantsError):  # its text has all that matters
+        if isinstance(e, QuadrantsError):  # no traceback: its text says it all
             shown = [frames[n] for n in own]
         else:
             shown = frames[own[0] :] if own else []
@@ -212,7 +213,7 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument("--code", help="the backend's code instead of IR: llvm, asm, c, ptx, ...")
     show.add_argument("--arch", default="", help="backends, with commas: repeat the last launches on each, and compare")
     show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
-    show.add_argument("--beside", default="", metavar="OTHER", help="print each beside this kernel or backend instead")
+    show.add_argument("--beside", default="", metavar="OTHER", help="print each beside this kernel or backend")
     show.add_argument("--dot", default="", metavar="GRAPH", help="print this graph as DOT: cfg, scc, sizes or program")
     passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
     passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")
@@ -246,7 +247,7 @@ def _command(given: argparse.Namespace) -> int:
         given.file, _, given.kernel = given.file.rpartition(":")
     if given.command != "opt" or (given.file != "-" and given.passes != "help"):
         try:
-            open(given.file, "rb").close()  # only a check
+            open(given.file, "rb").close()  # raises an OSError if the file cannot be read
         except OSError as e:
             return _fail(f"{given.file}: {e.strerror}", 2)
     if given.command == "opt":

@@ -44,7 +44,7 @@ from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
 from quadrants_lab.runtime.tape.report import NO_RESULT, Report, Result, report, timed
 from quadrants_lab.runtime.tape.step import Kept
-from quadrants_lab.runtime.tape.tracing import Tracing, write
+from quadrants_lab.runtime.tape.tracing import COMPILE, Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
@@ -62,26 +62,25 @@ R = TypeVar("R")
 
 
 class Tape:
-    """``with qd.ad.Tape(loss): ...`` records the kernels that are launched in it, and runs their gradients, last first,
-    at its end.
+    """``with qd.ad.Tape(loss): ...`` records the kernels that are launched in the ``with``. At its end it runs their
+    gradients in reverse order.
 
-    ``loss`` is a 0-d field, or an ndarray or torch tensor of one element, with a gradient. At the start it is set to 0
-    and, with ``clear_gradients``, so are all gradients of the session (but not those of torch tensors, and of gradients
-    that another thread has made or used last only those that this Tape's launches use); at the end ``loss.grad`` is set
-    to 1. Each gradient sees memory as its launch left it, even if later launches overwrote it; afterwards memory is as
-    the last launch left it. After an exception inside the with no gradient runs.
+    ``loss`` is a 0-d field, or an ndarray or torch tensor of one element, with a gradient. At the start the loss is set
+    to 0 and, with ``clear_gradients``, so are all gradients of the session. (Gradients of torch tensors are not; a
+    gradient that another thread has made or used last is cleared only if a launch of this Tape uses it.) At the end
+    ``loss.grad`` is set to 1. Each gradient sees memory as its launch left it, even if later launches overwrote it;
+    afterwards memory is again as the last launch left it. After an exception inside the ``with`` no gradient runs.
 
-    ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
-    element that the gradient needs and that is overwritten after it was read is a QuadrantsAssertionError, which names
-    both lines, field and index. Memory that the Tape saved because launches overwrite it is reported as a warning.
-    ``memory``: the most bytes that the Tape keeps at a time, of what launches overwrite and gradients read and of all
-    else (None: 1 GiB; more is an error). Launches for which it is not enough run again on the way back, from a saved
-    state. If it is less than the program needs at least, an error at the end says how much that is.
-    `kept_bytes` and `made_again` say how much was saved and run again, and `report`, a timeline in a notebook, says
-    where and why.
-    ``trace``: launches are timed, one after the other, for `trace`.
-    ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they differ, a
-    QuadrantsAssertionError names field, index and both values.
+    ``validation``: launches check, element by element, accesses about which the compiler cannot decide. If a launch
+    overwrites an element after it has read it, and the gradient needs the old value, a QuadrantsAssertionError names
+    both lines, field and index. A warning tells which memory the Tape saved because launches overwrite it. ``memory``:
+    the most bytes that the Tape may keep at a time, for values that launches overwrite and gradients read, and for
+    everything else. None means 1 GiB, and an error if that is exceeded. With a number, launches whose values do not fit
+    run again during the backward pass, from a saved state; if the number is too small even for that, an error at the
+    end says how many bytes the program needs. `kept_bytes` and `made_again` say how much was saved and run again, and
+    `report`, a timeline in a notebook, says where and why. ``trace``: the Tape waits for each launch and times it, for
+    the method `trace`. ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they
+    differ, a QuadrantsAssertionError names field, index and both values.
     """
 
     __slots__ = (
@@ -109,9 +108,9 @@ class Tape:
             )
         self.memory = memory
         self.traces = trace
-        self._once = validation or trace or memory is not None or bool(grad_check)  # its recording is not used again
+        self._once = validation or trace or memory is not None or bool(grad_check)  # no later run reuses it
         self._recorder: Launches | None = None  # made when it is needed
-        self._open: _Open | None = None  # what ends the recording
+        self._open: _Open | None = None  # what must be ended when the recording ends
         self._caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
         self._differentiated = False  # whether it ran gradients since it began to record
         self._result = NO_RESULT
@@ -183,8 +182,8 @@ class Tape:
                 launches.free.append(True)
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
-        """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
-        derivatives to something."""
+        """Keeps the recording for the next run of the same program. Returns False if it cannot be used again.
+        ``reaches``: whether its launches pass derivatives on to something."""
         if self._once or self.loss._memory.session.finds_lost:
             return False
         if self.loss.recordings is None:
@@ -199,8 +198,8 @@ class Tape:
         return True
 
     def _finish_again(self, launches: Launches) -> bool:
-        """Runs the gradients of a recording that was repeated, and keeps it; False, with nothing done, where there is
-        more to do."""
+        """Runs the gradients of a recording that this run has repeated exactly, and keeps the recording. Returns False,
+        without effect, if the gradients must be computed in the general way."""
         rerun, recordings = launches.rerun, self.loss.recordings
         if rerun is None or self._differentiated or not rerun.finish(self._seed):
             launches.end_rerun()
@@ -216,7 +215,7 @@ class Tape:
         return True
 
     def __repr__(self) -> str:
-        """The loss, how many launches there were, the most bytes that were kept, the budget."""
+        """Names the loss, the number of launches, the most bytes that were kept, and the budget."""
         if self._open is not None:
             state = f"recording, {_launches(sum(1 for _ in self._launches.leaves()))} so far"
         elif not (report := self.report).steps:
@@ -227,8 +226,9 @@ class Tape:
         return f"<qd.ad.Tape of {self.loss!r}: {state}>"
 
     def graph(self) -> Drawing:
-        """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
-        launch overwrote it. Launches that repeat are folded. ``.source`` is DOT text; `Report.program` has the data."""
+        """The program as a graph, which a notebook draws. Nodes are fields and launches, and the values of a field that
+        were kept because a launch overwrote them. Repeated launches are drawn once. ``.source`` is DOT text;
+        `Report.program` has the data."""
         from quadrants_lab.notebook.graphs import program
 
         return program(self.report)
@@ -242,26 +242,28 @@ class Tape:
             help = f"with qd.ad.Tape({self.loss.name or 'loss'}, trace=True) as tape: ..."
             raise QuadrantsRuntimeError(what, code="QL2104", help=help)
         ran = self.report.ran
-        return write(path, ran, {"loss": repr(self.loss), "launches": len(ran), "kept_bytes": self.kept_bytes})
+        launches = sum(x.track != COMPILE for x in ran)
+        return write(path, ran, {"loss": repr(self.loss), "launches": launches, "kept_bytes": self.kept_bytes})
 
     @property
     def report(self) -> Report:
-        """What was saved and run again for the last gradient, and why, with a row for each launch."""
+        """A report about the last gradient, with a row for each launch: which values the Tape saved, what it ran again,
+        and why."""
         return self._result.report()
 
     @property
     def kept_bytes(self) -> int:
-        """The most bytes that were saved at a time."""
+        """The most bytes that the Tape kept at a time for the last gradient."""
         return self._result.kept_bytes
 
     @property
     def made_again(self) -> int:
-        """How many launches and writes from Python ran again for the gradient."""
+        """How many launches and writes from Python the Tape ran again for the last gradient."""
         return self._result.made_again
 
     @property
     def kept(self) -> Sequence[Kept]:
-        """What was saved, most bytes first."""
+        """The values that the Tape saved for the last gradient, most bytes first."""
         return self._result.kept
 
     @property
@@ -272,8 +274,8 @@ class Tape:
         return self._recorder
 
     def grad(self) -> None:
-        """Runs the gradients of the launches so far, inside of the with; its end runs those of all launches. With
-        ``clear_gradients``, gradients are set to 0 each time; otherwise they add up."""
+        """Runs the gradients of the launches so far, inside of the ``with``. The end of the ``with`` runs those of all
+        launches. With ``clear_gradients``, gradients are set to 0 each time; otherwise they add up."""
         self._differentiate(forget=False)
 
     def _differentiate(self, forget: bool) -> None:
@@ -306,7 +308,8 @@ class Tape:
         loss.grad._live().fill(1, THREAD.number)
 
     def _finish(self) -> bool:
-        """Runs the gradients at the end; returns whether the launches give derivatives to something."""
+        """Runs the gradients at the end of the ``with``. Returns whether the launches pass derivatives on to
+        something."""
         launches, loss = self._launches, self.loss._memory
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
         if not reaches:
@@ -350,7 +353,7 @@ class Tape:
                 raise QuadrantsAssertionError(
                     "\n".join([f"Grad check failed: {says}", *map(str, v.causes)]),
                     code="QL2099",
-                    help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
+                    help="a custom gradient, a value that a kernel rounds or compares, or a kink at this very point",
                 )
 
 
@@ -378,9 +381,9 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
     them, at later calls with equal arguments, also under a Tape. On CUDA a replay is one call of the driver.
 
     Python objects that the function reads are compared by value (`runtime.tape.environment`), fields and ndarrays by
-    identity; the data in these may change. Python runs each call of a function that reads or writes fields in Python,
-    changes objects that it reads, uses arrays of other libraries, has a custom gradient, or returns something; a
-    warning says why (QL2102).
+    identity; the data in these may change. Some functions cannot be replayed: those that read or write fields in
+    Python, change objects that they read, use arrays of other libraries, have a custom gradient, or return something.
+    Python runs each call of such a function, and a warning says why (QL2102).
     """
     made = Program(fn)
 
@@ -398,8 +401,9 @@ def hessian_vector(program: Callable[[], object], loss: Any, x: Any, v: Any, mem
     ``program()`` launches the kernels that compute ``loss``; it runs under a `Tape` with the budget ``memory``. ``x``
     is a field or ndarray with a gradient, or a list or dict of them. ``v`` has a number for each entry, in row-major
     order or in the shape of ``x``, and is a list or dict if ``x`` is one. The result is a numpy array with the shape
-    and dtype of ``x``, or a list or dict of these. Derivatives flow through everything that has a gradient; afterwards
-    gradients are as after a Tape. An operation that has only a first derivative is an error (QL0418).
+    and dtype of ``x``, or a list or dict of these. Derivatives flow through all fields and ndarrays that have a
+    gradient; afterwards these hold the gradient of ``loss``, as after a Tape. An operation that has only a first
+    derivative is an error (QL0418).
     """
     tape = Tape(loss, memory=memory)
     tape._caller = "hessian_vector", 6
@@ -413,14 +417,15 @@ def check(
     """Compares the gradients of ``loss`` with finite differences and forward mode, and explains differences.
 
     ``program(*args)`` is a kernel, or a function that launches kernels, as under a `Tape`; ``loss`` starts from 0.
-    ``wrt``: a field or ndarray with a gradient, or a list or dict of them; None for all that the launches read before
-    they write it. The report is data that can be printed; ``report.raise_if_wrong()`` is for tests. ``program`` runs
-    at least three times; afterwards memory is as after one run, and gradients as after a Tape. If the program runs
-    gradients itself, their results are compared too, and stay.
-    ``seconds``: when they are over, no more elements are changed one by one, and no search for the launch that causes a
-    difference begins. A search that has begun is finished, and each explanation of a gradient that is zero, at a kink
-    or NaN takes up to 11 seconds more in the interpreter. Ctrl-C stops the check; the report has what was found.
-    ``progress`` is called with a line about the current step; by default it is shown on a terminal.
+    ``wrt``: the inputs whose gradients are checked: a field or ndarray with a gradient, or a list or dict of them; None
+    for all fields with a gradient that the launches read before they write them. The report is data that can be
+    printed; ``report.raise_if_wrong()`` is for tests. ``program`` runs at least three times; afterwards memory is as
+    after one run, and gradients as after a Tape. If the program runs gradients itself, their results are compared, too,
+    and are not overwritten. ``seconds``: a time limit. When it is over, no more elements are changed one by one, and no
+    search for the launch that causes a difference begins. A search that has begun is finished, and each explanation of
+    a gradient that is zero, at a kink or NaN may take 11 seconds more in the interpreter. Ctrl-C stops the check; the
+    report has what was found. ``progress`` is called with a line about the current step; by default it is shown on a
+    terminal.
     """
     # imported here, because it loads the compiler
     from quadrants_lab.lang import doctor
@@ -433,10 +438,11 @@ def export(program: Callable[..., object], loss: Any, path: str | Path, *, args:
     """Writes a page (.html) in which a program and its gradient run, in any browser and without network, on numbers
     that its reader changes.
 
-    ``program(*args)`` launches kernels, as under a `Tape`; ``loss`` starts from 0. The program runs once, and what it
-    writes is put back. The page repeats its launches, up to 1,000, and what Python wrote between them.
+    ``program(*args)`` launches kernels, as under a `Tape`; ``loss`` starts from 0. The program runs once, and
+    afterwards memory is restored as it was before. The page repeats its launches, up to 1,000, and the writes of Python
+    between them.
     """
-    from quadrants_lab.notebook.saved import export_program  # the only import upwards
+    from quadrants_lab.notebook.saved import export_program  # an import upwards
 
     return export_program(partial(program, *args), Tape(loss).loss, path)
 
@@ -465,7 +471,7 @@ def __dir__() -> list[str]:
 
 
 def _checked_loss(loss: Any) -> Dense:
-    """The loss of a Tape as a field or ndarray; an error for what is none."""
+    """The loss of a Tape as a field or ndarray; raises an error for an object that cannot be a loss."""
     checked: Dense = _as_dense(loss)
     help = "make it with needs_grad=True; a tensor, with requires_grad=True"
     if callable(loss):
@@ -477,7 +483,7 @@ def _checked_loss(loss: Any) -> Dense:
 
 
 def _as_dense(loss: Any) -> Any:
-    """A torch tensor as an ndarray with a gradient, over the tensor's memory; anything else as it is."""
+    """A torch tensor as an ndarray with a gradient that shares the tensor's memory; any other object unchanged."""
     if not isinstance(loss, torch_tensor()):
         return loss
     return adopt(loss, ArraySlot("loss", None, None, None), "a Tape", session.current(), (ScalarNdarray,))

@@ -71,7 +71,7 @@ exclusive_scan_scratch_slots = select_scratch_slots = reduce_by_key_scratch_slot
 
 
 def sort_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
-    """One count for each digit and tile."""
+    """The slots of scratch memory that `sort` needs for n elements: one count for each digit and tile."""
     return _tiles(n) * DIGITS
 
 
@@ -80,7 +80,7 @@ sort_scratch_slots.__qd_compile_time__ = True  # type: ignore[attr-defined]
 
 @func
 def _require(scratch: Any, slots: Any, n: Any) -> None:
-    """A launch with less scratch memory is an error: it would write elsewhere."""
+    """Raises an error in a launch that has less scratch memory than ``slots``: it would write outside of it."""
     assert scratch.shape[0] >= slots, (
         f"scratch has {scratch.shape[0]} slots, {slots} are needed for {n} elements: qd.algorithms.*_scratch_slots(n)"
     )
@@ -100,7 +100,8 @@ def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 
 @func
 def _extreme(op: Any, empty: Template, arr: Any, out: Any, n: Any, dtype: Any) -> None:
-    """``out[0]``: all elements combined by ``op``, `atomic_min` or `atomic_max`; ``empty`` if n is 0."""
+    """Sets ``out[0]`` to the extreme of the first n elements; ``op`` is `atomic_min` or `atomic_max`. If n is 0, the
+    result is ``empty``."""
     s = dtype(static(_NAN if dtype.is_float else empty))
     for i in range(n):
         op(s, arr[i])
@@ -201,8 +202,8 @@ def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log
 
 @func
 def _count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
-    """``scratch[t]``: the number of i up to the end of tile t for which ``counts(arr, i)`` is true; ``total[0]``: the
-    number of all."""
+    """Counts the indices i for which ``counts(arr, i)`` is true. ``scratch[t]`` gets their number from 0 to the end of
+    tile t, and ``total[0]`` the number of all."""
     tiles = (n + static(TILE - 1)) // TILE
     _require(scratch, tiles, n)
     if static(by_blocks()):
@@ -220,7 +221,7 @@ def _count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
 
 @func
 def _count_before(scratch: Any, t: Any):
-    """The count before tile t, after `_count`."""
+    """The number of counted indices before tile t, read from the result of `_count`."""
     found = 0
     if t > 0:
         found = cast(scratch[t - 1], i32)
@@ -283,7 +284,8 @@ def reduce_by_key_add(
 
 @func
 def _digit(key: Any, dtype: Any, shift: Any):
-    """Eight bits of the key, after its bits are mapped to an unsigned integer of the same order."""
+    """Eight bits of the key from bit ``shift`` on, after the key was mapped to an unsigned integer so that the order of
+    keys is kept."""
     unsigned = static(u64 if dtype.bits == 64 else u32)
     bits = bit_cast(key, unsigned)
     top = unsigned(static(1 << (dtype.bits - 1)))
@@ -310,7 +312,7 @@ def _pass(
             for i in range(t * TILE, min(n, t * TILE + TILE)):
                 d = _digit(keys[i], dtype, shift)
                 counts[d * tiles + t] = counts[d * tiles + t] + 1
-        # the place behind the last key of the digit in the tile
+        # the position after the last key of the tile with this digit
         _summed(blocks.add, counts, tiles * DIGITS, counts.dtype)
         for t in range(tiles):
             for i in range(min(n, t * TILE + TILE) - 1, t * TILE - 1, -1):
@@ -350,8 +352,8 @@ def _sort_by_two_digits(
 
 @kernel
 def _invert(keys: Tensor, n: i32, dtype: Template) -> None:
-    """Inverts the bits of negative reals but for the sign: as signed integers, they then have the order of the reals.
-    Twice is nothing."""
+    """Inverts all bits except the sign of each negative real key. The bits, read as signed integers, then have the
+    order of the real numbers. A second call restores the keys."""
     signed = static(i64 if dtype.bits == 64 else i32)
     for k in range(n):
         bits = bit_cast(keys[k], signed)
@@ -359,7 +361,7 @@ def _invert(keys: Tensor, n: i32, dtype: Template) -> None:
 
 
 def _plain(x: Any) -> bool:
-    """Whether it is a field or ndarray of numbers whose indices begin at 0."""
+    """Whether ``x`` is a field or ndarray of numbers whose indices begin at 0."""
     return isinstance(x, Dense) and not x.element_shape and not any(x.offset)
 
 
@@ -386,7 +388,7 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
         _invert(keys, n, keys.dtype)
         try:
             by_cupy.sort(*given)
-        finally:  # without memory for the sort the keys are as they were
+        finally:  # restores the keys even if there was no memory for the sort
             _invert(keys, n, keys.dtype)
         return
     tmp = ndarray(keys.dtype, n)

@@ -11,12 +11,13 @@ from contextvars import ContextVar
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
-_CALLS = 8  # a longer chain of calls is shown without its middle
+_CALLS = 8  # the middle of a longer chain of calls is left out
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A span and what to say about it; the first label of a diagnostic is the primary one."""
+    """A span of source, and a note that is shown beside it. The first label of a diagnostic is the place of the
+    error."""
 
     span: Span | None
     text: str = ""
@@ -38,7 +39,7 @@ def render(code: str, message: str, labels: tuple[Label, ...] = (), help: str = 
 
 def _underlined(span: Span, note: str, width: int, mark: str) -> list[str]:
     """The source line of the span, underlined, and those of the calls that led to it, innermost first."""
-    chain: dict[tuple[str, int, int], Span] = {}  # by place: a recursive call is shown once
+    chain: dict[tuple[str, int, int], Span] = {}  # by place in the source: a recursive call is shown once
     at: Span | None = span
     while at is not None:
         chain.setdefault((at.file, at.line, at.col), at)
@@ -94,18 +95,18 @@ class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):
 
 
 class QuadrantsAttributeError(QuadrantsRuntimeError, AttributeError):
-    """Something that an object lacks."""
+    """An attribute that an object does not have."""
 
 
 class QuadrantsKeyError(QuadrantsRuntimeError, KeyError):
-    """A name that is none of those to choose from."""
+    """A name, given as text, that is not one of the known names."""
 
-    def __str__(self) -> str:  # a KeyError shows its text as repr does, line ends included
+    def __str__(self) -> str:  # KeyError itself would show the text by repr
         return str(self.args[0])
 
 
 class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
-    """A kernel assert, a bounds check or an adstack overflow."""
+    """A failed assert of a kernel, a failed bounds check, or an adstack overflow."""
 
 
 def ended(what: str) -> QuadrantsRuntimeError:
@@ -126,7 +127,7 @@ WARNED: ContextVar[list[Given] | None] = ContextVar("quadrants_lab_warned", defa
 
 
 def warn_at(text: str, file: str, line: int) -> None:
-    """Gives a QuadrantsWarning that is located at that line."""
+    """Issues a QuadrantsWarning that is located at this line of this file."""
     given = WARNED.get()
     if given is not None:
         given.append((text, file, line))
@@ -134,7 +135,7 @@ def warn_at(text: str, file: str, line: int) -> None:
 
 
 def warn(text: str) -> None:
-    """Gives a QuadrantsWarning that is located at the innermost running line outside of this package."""
+    """Issues a QuadrantsWarning that is located at the innermost running line outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadrants_lab."):
         frame = frame.f_back

@@ -41,7 +41,8 @@ def _combine(y: Tensor, x: Tensor, c: Tensor) -> None:
 
 
 class LinearOperator:
-    """A matrix, given as a kernel of two fields or ndarrays that writes the product with the first to the second."""
+    """A matrix, given as a kernel with two parameters x and y, fields or ndarrays, that writes the product of the
+    matrix with x to y."""
 
     def __init__(self, matvec_kernel: Callable[[Any, Any], Any]) -> None:
         self.kernel = matvec_kernel
@@ -54,7 +55,7 @@ class LinearOperator:
 
 
 class _Vectors:
-    """Operations on vectors that are fields or ndarrays like ``b``. ``r``: the residual b - A x."""
+    """Operations on vectors, which are fields or ndarrays like ``b``. ``r`` is the residual b - A x."""
 
     def __init__(self, A: LinearOperator, b: Any, x: Any) -> None:
         if not isinstance(A, LinearOperator):
@@ -129,7 +130,8 @@ def MatrixFreeCG(
 def MatrixFreeBICGSTAB(
     A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True
 ) -> bool:
-    """The same as `MatrixFreeCG` for any invertible A, with two products an iteration (van der Vorst, 1992)."""
+    """Solves ``A x = b`` for any invertible A by BiCGSTAB (van der Vorst, 1992), with two products with A in each
+    iteration. Arguments and result are those of `MatrixFreeCG`."""
     v = _Vectors(A, b, x)
     first, p, Ap, As = v.new(v.r), v.new(v.r), v.new(), v.new()
     rho = rr = v.dot(v.r, v.r)

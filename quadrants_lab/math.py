@@ -25,7 +25,7 @@ _NAMES = (
 
 
 def __getattr__(name: str) -> Any:
-    """The operation, which is made when it is asked for first."""
+    """The operation ``name``; it is made when a program first uses it."""
     if name == "__all__":
         return [*_NAMES, *MATH]
     known = None if name.startswith("_") else OPERATIONS[name] if name in _SHARED else MATH.get(name)

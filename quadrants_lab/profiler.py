@@ -78,12 +78,12 @@ class Profile:
 
 
 _profiles: WeakKeyDictionary[session.Session, Profile] = WeakKeyDictionary()
-_profile = Profile()  # of the last session with a profiler that was the default one
+_profile = Profile()  # the profile of the last default session that had a profiler
 
 
 @contextmanager
 def profiling(now: session.Session) -> Iterator[None]:
-    """Adds all launches to the profile of the session until the with ends."""
+    """In the ``with``, launches are added to the profile of the session ``now``."""
     global _profile
     _profile = _profiles.setdefault(now, Profile())
     with watch(_profile):
@@ -98,7 +98,8 @@ def clear_kernel_profiler_info() -> None:
 
 
 def query_kernel_profiler_info(name: str) -> KernelProfilerQueryResult:
-    """The launches of the kernel ``name``; those of its gradient are under "name (reverse)"."""
+    """Counts and times of the launches of the kernel ``name``. Launches of its gradient have the name "NAME
+    (reverse)"."""
     return _profile.kernels.get(name, KernelProfilerQueryResult())
 
 
@@ -135,7 +136,8 @@ def print_memory_profiler_info() -> None:
 
 
 def print_scoped_profiler_info() -> None:
-    """Prints what compiling took, in milliseconds: for each stage in all, then for each of the last kernels."""
+    """Prints how long compilation took, in milliseconds: the total for each stage, then a row for each of the last
+    kernels."""
     stages = ("front", "passes", "code")
     print("front end   passes  machine code     whole ms  kernel")
     for name, clocks in (("all", [c for _, c in CLOCKS]), *((name, [c]) for name, c in CLOCKS)):
@@ -144,7 +146,7 @@ def print_scoped_profiler_info() -> None:
 
 
 def clear_scoped_profiler_info() -> None:
-    """Forgets what compiling took."""
+    """Forgets the times of compilation so far."""
     CLOCKS.clear()
 
 

@@ -1,5 +1,5 @@
-"""For pytest, `pytest -p quadrants_lab.pytest_plugin --cov`: with QD_KERNEL_COVERAGE=1 the report of pytest-cov has the
-lines that ran in kernels, too."""
+"""A plugin for pytest: `pytest -p quadrants_lab.pytest_plugin --cov`. With QD_KERNEL_COVERAGE=1 the report of
+pytest-cov also counts the lines that ran in kernels."""
 
 import atexit
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.hookimpl(hookwrapper=True, trylast=True)  # so that its data are there when pytest-cov combines what it finds
+@pytest.hookimpl(hookwrapper=True, trylast=True)  # so that the data are written before pytest-cov combines data files
 def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     yield
     coverage = sys.modules.get("quadrants_lab.lang.coverage")

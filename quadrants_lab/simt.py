@@ -15,8 +15,8 @@ block, grid, subgroup, warp = (SimpleNamespace(**simt_operations(r)) for r in ("
 class Tiles(SimpleNamespace):
     """Squares of ``SIZE`` x ``SIZE`` numbers, of which each thread of a subgroup holds a row.
 
-    In a parallel loop of a kernel, ``t = qd.simt.Tile16x16.zeros(dtype=qd.f32)`` or ``.eye(...)`` makes one, of any
-    dtype; without one it has default_fp. ``t[:] = a[i:j, k:l]`` loads rows and columns of a field or array, and
+    In a parallel loop of a kernel, ``t = qd.simt.Tile16x16.zeros(dtype=qd.f32)`` or ``.eye(...)`` makes a tile of any
+    dtype; without ``dtype`` it has default_fp. ``t[:] = a[i:j, k:l]`` loads rows and columns of a field or array, and
     ``a[i:j, k:l] = t`` stores them. ``t += qd.outer(v, w)``, ``t -= qd.outer(v, w)``, ``t.eye_()``,
     ``t.cholesky_(eps)`` and ``L.solve_triangular_(t)`` change t. Each subgroup of a block needs a thread for each row;
     QL1724 otherwise.

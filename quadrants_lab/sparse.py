@@ -1,4 +1,5 @@
-"""`qd.sparse`: fields of structs whose elements are active once they are written to, and how many are."""
+"""`qd.sparse`: fields of structs in which an element becomes active when it is written to; and functions that say how
+much of a sparse field is active and how much memory it takes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
@@ -17,8 +18,8 @@ __all__ = ["grid", "nbytes", "trim", "usage"]
 
 
 def grid(field_dict: Mapping[str, Any], shape: Shape) -> StructField:
-    """A field of structs with these members, placed in a bitmasked node of ``qd.root``. A loop over it runs over the
-    elements that are active."""
+    """A field of structs with the members ``field_dict``, placed in a bitmasked node of ``qd.root``. A loop over the
+    field runs over its active elements."""
     extents = check_shape("sparse grid", shape)
     made: StructField = StructType(field_dict, {}).field()
     root.bitmasked(axes(*range(len(extents))), extents).place(made)
@@ -26,22 +27,22 @@ def grid(field_dict: Mapping[str, Any], shape: Shape) -> StructField:
 
 
 def usage(x: Any) -> float:
-    """The share of the elements of a field, or of a field of structs, that are active; 1 in a dense layout."""
+    """The share (0 to 1) of the elements of a field, or of a field of structs, that are active; 1 in a dense layout."""
     first = next(_fields(x))
     active = first._active()
     return 1.0 if active is None else len(active[0]) / prod(first.shape)
 
 
 def nbytes(x: Any) -> int:
-    """The bytes of memory that a field, or a field of structs, takes now. The memory that says which cells are active
-    counts, gradients do not. In a sparse layout on the CPU and in C these are whole pages of memory."""
+    """The bytes of memory that a field, or a field of structs, takes now. Memory that says which cells are active is
+    included, gradients are not. In a sparse layout on the CPU and in C memory is counted in whole pages."""
     return sum(memory.operand.nbytes for memory in _memories(_fields(x)))
 
 
 def trim(x: Any) -> None:
-    """Frees the memory of a field, or of a field of structs, and of its gradients, that holds only zeros: cells that
-    kernels deactivated keep their memory until then. No other thread may launch kernels over the field meanwhile.
-    Without effect on Vulkan, Metal and AMDGPU."""
+    """Frees those parts of the memory of a field, or of a field of structs, and of its gradients that hold only zeros.
+    Cells that kernels deactivated keep their memory until this call. No other thread may launch kernels over the field
+    meanwhile. Without effect on Vulkan, Metal and AMDGPU."""
     fields = list(_fields(x))
     relatives = [relative for f in fields for relative in (f.grad, f.dual) if relative]
     for memory in _memories([*fields, *relatives]):
@@ -50,7 +51,7 @@ def trim(x: Any) -> None:
 
 
 def _memories(fields: Iterable[Field]) -> list[Memory]:
-    """The memory of the fields, and of the activities above them, each once."""
+    """The memory of the fields, and of the activity fields of the nodes above them, each once."""
     found = {id(f): f for f in fields}
     nodes = [node for f in found.values() if f.snode is not None for node in f.snode._path()]
     found.update((id(node.activity), node.activity) for node in nodes if node.kind in SPARSE)

@@ -18,9 +18,9 @@ Channels = list[tuple[str, npt.NDArray[Any]]]
 
 
 class PLYWriter:
-    """Writes a file of ``num_vertices`` vertices and ``num_faces`` triangles ("tri") or quadrilaterals ("quad"). A
-    channel is an array with a number for each vertex or face; the file has them in the order in which they are
-    added."""
+    """Writes a PLY file of ``num_vertices`` vertices and ``num_faces`` triangles ("tri") or quadrilaterals ("quad"). A
+    channel is an array with one number for each vertex or face; the file has the channels in the order in which they
+    are added."""
 
     def __init__(
         self, num_vertices: int, num_faces: int = 0, face_type: str = "tri", comment: str = "created by PLYWriter"
@@ -135,7 +135,8 @@ class PLYWriter:
 
 
 def _held(values: npt.NDArray[Any], data_type: str, what: str) -> npt.NDArray[Any]:
-    """The values converted to that type, to which reals are rounded. ValueError if an integer type cannot hold one."""
+    """The values converted to ``data_type``; real numbers are rounded to it. Raises ValueError if an integer type
+    cannot hold a value."""
     with np.errstate(invalid="ignore", over="ignore"):
         made = values.astype(f"<{_DTYPES[data_type]}")
     if made.dtype.kind != "f" and not np.array_equal(made, values):

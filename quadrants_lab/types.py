@@ -76,7 +76,7 @@ def is_extension_enabled(ext: Extension) -> bool:
 
 
 def _device_capabilities() -> type:
-    """The capabilities of SPIR-V devices; each name is its value."""
+    """The enumeration of the capabilities of SPIR-V devices; the value of each member is its name."""
     scalars = ["float16", "float64", "int8", "int16", "int64"]
     atomics = [f"atomic_float{b}{op}" for b in ("", "16", "64") for op in ("", "_add", "_minmax")]
     rest = [
@@ -90,7 +90,7 @@ def _device_capabilities() -> type:
 _FORMATS = """unknown r8 rg8 rgba8 rgba8srgb bgra8 bgra8srgb r8u rg8u rgba8u r8i rg8i rgba8i r16 rg16 rgb16 rgba16 r16u
     rg16u rgb16u rgba16u r16i rg16i rgb16i rgba16i r16f rg16f rgb16f rgba16f r32u rg32u rgb32u rgba32u r32i rg32i rgb32i
     rgba32i r32f rg32f rgb32f rgba32f depth16 depth24stencil8 depth32f"""
-_MADE: dict[str, Callable[[], Any]] = {  # names that are made when they are first asked for
+_MADE: dict[str, Callable[[], Any]] = {  # names whose objects are made when a program first uses them
     "AutodiffMode": lambda: IntEnum("AutodiffMode", "FORWARD REVERSE NONE VALIDATION", start=0),
     "BoundaryMode": lambda: IntEnum("BoundaryMode", "UNSAFE CLAMP", start=0),
     "DeviceCapability": _device_capabilities,

@@ -31,7 +31,8 @@ DEVICE += " HEAP LAUNCHES SEED COPIES_ROOM COPIES_BYTES ADD_TO ADD_FROM ADD_STRI
 
 
 def texts() -> dict[str, str]:
-    """File name -> LLVM text: the runtime for every processor, and what differs between processors."""
+    """The LLVM text by file name: of the runtime for every processor, and of the parts that differ between
+    processors."""
     whole = [f'#include "{name}"' for name in ORDER]
     for struct, names in (("Frame", FRAME), ("Device", DEVICE)):
         whole += [
@@ -45,12 +46,13 @@ def texts() -> dict[str, str]:
 
 
 def sources() -> str:
-    """A hash of all that shapes the text but clang."""
+    """A hash of everything that determines the text, except clang."""
     text = b"".join(p.read_bytes() for p in sorted((*SOURCES.glob("*.[ch]"), Path(layout.__file__), Path(__file__))))
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-# What the text does without: it belongs to one target (triple, layout, processor), or helps passes that are done.
+# The parts that are removed from the text: they belong to one target (triple, layout, processor), or are hints for
+# passes that have already run.
 PASSED = r"^(;.*|source_filename.*|target .*|attributes .*|!.*)\n|, ![a-z.]+ ![0-9]+"
 HINTS = r" (#[0-9]+|local_unnamed_addr|noundef|nonnull|nocapture|readonly|range\([^)]*\))(?=[ ,)\n])"
 

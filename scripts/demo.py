@@ -1,6 +1,6 @@
-"""`make demo`: runs a lesson of the course up to its exercises, without a browser, prints its gradients against the
-closed form as its cells found them, and writes every inspector of it into one HTML file that needs neither network nor
-kernel, and in which its kernels and gradients run."""
+"""`make demo`: runs a lesson of the course up to its exercises, without a browser. It prints the gradients that the
+cells compute beside the closed form, and writes all inspectors of the lesson into one HTML file. The file needs neither
+network nor kernel; the lesson's kernels and gradients run in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 
-# Runs in the notebook's kernel, after its last cell.
+# code that runs in the notebook's kernel after the last cell
 EXPORT = """
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import show
@@ -38,12 +38,13 @@ def title_of(notebook: nbformat.NotebookNode) -> str:
 
 
 def printed(cell: nbformat.NotebookNode) -> str:
-    """What the cell wrote to standard output."""
+    """The text that the cell wrote to standard output."""
     return "".join(o.text for o in cell.get("outputs", []) if o.output_type == "stream" and o.name == "stdout")
 
 
 def run(notebook: nbformat.NotebookNode, out: Path, console: Console) -> Path:
-    """Executes the cells in one kernel, prints as they end, and returns the path of the HTML file."""
+    """Executes the cells in one kernel, prints the output of each when it ends, and returns the path of the HTML
+    file."""
     where = {"metadata": {"path": str(NOTEBOOK.parent)}}
     client = NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources=where, extra_arguments=["--log-level=ERROR"]

@@ -1,9 +1,10 @@
-"""What PyTorch's anomaly mode, JAX's debug_nans and a check by differences say of the doctor's planted defects.
+"""Measures what PyTorch's anomaly mode, JAX's debug_nans and a check by finite differences report about programs with
+the defects that the doctor (`qd.ad.check`) is tested with.
 
     .venv/bin/python scripts/doctors.py
 
-measures with whatever of torch, jax and quadrants_lab it can import, and writes these columns of the table in
-`docs/autodiff/elsewhere.md`. What is not installed keeps its column. So it can run under several Pythons in turn.
+measures with those of torch, jax and quadrants_lab that it can import, and writes their columns of the table in
+`docs/autodiff/elsewhere.md`. Other columns stay as they are, so the script can run under several Pythons in turn.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ NO_OVERWRITING = "nothing like it: a function returns arrays, and overwrites non
 
 # --- the same defects in terms of operations on arrays --------------------------------------------------------------
 #
-# ``m`` has the functions of torch, or of jax.numpy, and what differs: ``stop``, ``to_int``, ``number``, ``own``. HERE
-# is the line that is to blame; of a program of one line it is that.
+# ``m`` has the functions of torch or jax.numpy, and functions that differ between the two: ``stop``, ``to_int``,
+# ``number``, ``own``. HERE marks the line that is to blame; in a program of one line it is that line.
 
 
 def asin_at_one_in_a_loop(m: Any, x: Any) -> Any:
@@ -177,7 +178,7 @@ def point(name: str) -> Any:
 
 
 def lines(f: Callable[..., Any]) -> set[int]:
-    """Where the program, or what it calls for it, is to blame."""
+    """The numbers of the lines that are to blame, in the program or in a function that it calls."""
     if f.__name__ == "<lambda>" and "_squares" not in f.__code__.co_names:
         return {f.__code__.co_firstlineno}
     source, first = inspect.getsourcelines(f if f.__name__ in PROGRAMS else _squares)
@@ -189,7 +190,7 @@ def first_words(e: BaseException) -> str:
 
 
 def told(f: Callable[..., Any], what: str, places: str) -> str:
-    """``what`` was said, and whether ``places``, a traceback, leads to the line."""
+    """The cell of the table: the message ``what``, and whether the traceback ``places`` names the line to blame."""
     named = {int(n) for n in re.findall(re.escape(Path(__file__).name) + r'", line (\d+)', places)}
     what = " ".join(what.split()).replace("|", "/")
     return f"{what}; {'names' if named & lines(f) else 'not'} the line"
@@ -280,7 +281,7 @@ def with_jax() -> dict[str, dict[str, str]]:
     def nans(f: Callable[..., Any], x: Any) -> str:
         try:
             g = jax.grad(lambda v: f(Jax(), v))(x)
-        except Exception as e:  # whatever it says
+        except Exception as e:  # any error may be the report
             return told(f, first_words(e), traceback.format_exc())
         return "says nothing" if bool(jnp.isfinite(g).all()) else "says nothing, and leaves an infinite gradient"
 
@@ -292,7 +293,7 @@ def with_jax() -> dict[str, dict[str, str]]:
 def with_the_doctor() -> dict[str, dict[str, str]]:
     sys.path.insert(0, str(ROOT / "tests"))
     sys.path.insert(0, str(ROOT))
-    from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
+    from check import defects_numbers, defects_programs  # noqa: F401  # importing them fills the table
     from check.bench import DEFECTS, Bench
 
     import quadrants_lab as qd
@@ -311,7 +312,7 @@ def with_the_doctor() -> dict[str, dict[str, str]]:
 
 
 def table() -> dict[str, dict[str, str]]:
-    """As it is in the page."""
+    """The rows of the table, as the page has them."""
     found: dict[str, dict[str, str]] = {}
     for row in re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.read_text() if PAGE.exists() else "", re.MULTILINE):
         found[row[0]] = dict(zip(COLUMNS, row[1].split(" | "), strict=True))

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 PRODUCT = ("quadrants_lab", "backends", "widgets", "kernels")
-LAUNCH = ("launch", "arguments")  # of quadrants_lab/runtime
+LAUNCH = ("launch", "arguments")  # folders of quadrants_lab/runtime
 CRUMB = 60  # lines
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -53,7 +53,7 @@ def lines(paths: list[Path]) -> int:
 
 
 def _left_out(path: Path) -> set[int]:
-    """The numbers of the lines that docstrings and imports take."""
+    """The numbers of the lines of a file that are docstrings or imports."""
     found: set[int] = set()
     for node in ast.walk(tree(path)):
         text = node.value if isinstance(node, ast.Expr) else None
@@ -84,7 +84,8 @@ def _module(path: Path) -> str:
 
 @cache
 def _edges() -> dict[str, set[str]]:
-    """Module -> modules that it imports when it is loaded or for its types, but not those of a function's body."""
+    """By module: the modules that it imports when it is loaded or for type checking. Imports in functions do not
+    count."""
     paths = {_module(p): p for p in product(".py")}
     found: dict[str, set[str]] = {}
     for name, path in paths.items():
@@ -106,7 +107,8 @@ def _edges() -> dict[str, set[str]]:
 
 
 def _groups(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The largest groups in which each module imports each other one, also through others: Tarjan's algorithm."""
+    """The largest groups of modules in which each imports every other, directly or through others, by Tarjan's
+    algorithm."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -145,7 +147,7 @@ def _calls(*names: str) -> int:
 
 
 def _orders() -> int:
-    """How many files of the backends place the pass that every device has among others."""
+    """The number of backend files that place, among other passes, the pass that every device runs."""
     placed = re.compile(r"(?<!class )\bLowerAdstacks\(")
     return sum(bool(placed.search(p.read_text())) for p in product(".py") if p.is_relative_to(ROOT / "backends"))
 
@@ -162,12 +164,12 @@ def _small() -> str:
 
 
 def _tables() -> int:
-    """How many files have a table of handlers from which LLVM IR is made."""
+    """The number of files with a table of handlers that make LLVM IR of statements."""
     tables = [p for p in product(".py") if re.search(r"^HANDLERS\b.*=", p.read_text(), re.MULTILINE)]
     return sum(not {"_spirv", "_msl", "_clike"} & set(p.parts) for p in tables)
 
 
-# what is counted, the function that counts it, the aim
+# rows: name of the figure, function that counts it, aim
 FIGURES: tuple[tuple[str, Callable[[], int | str], str], ...] = (
     ("code proper, product", lambda: sum(map(code_proper, product(".py", ".js", ".c", ".h"))), "42,000"),
     ("files to read to understand a launch and its gradient", _launch, "8 (2,600 lines)"),
@@ -190,7 +192,7 @@ def table() -> str:
 
 
 def rows_of(page: str) -> list[tuple[str, str]]:
-    """What is counted, and the aim, of each row of the table on a page."""
+    """Name and aim of each row of the table on a page."""
     (found,) = _TABLE.findall(page)
     cells = (line.strip("| ").split(" | ") for line in found.splitlines()[2:])
     return [(name, aim) for name, _, aim in cells]

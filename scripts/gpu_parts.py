@@ -1,5 +1,5 @@
-"""What `scripts/test_gpu.py` does on a machine with an NVIDIA GPU that is no pytest: PARTS, by name. Each prints what
-it found, and an assertion of it fails where that is wrong."""
+"""The parts of `scripts/test_gpu.py` that are not pytest, for a machine with an NVIDIA GPU, by name in PARTS. Each part
+prints its figures; an assertion fails if a figure or result is wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def about() -> None:
 
 
 def clock(run: Callable[[], Any], sync: Callable[[], None]) -> float:
-    """Seconds a call: many calls, one wait; the best of three."""
+    """Seconds of a call of ``run``: many calls and one wait, the best of three rounds."""
 
     def took(count: int) -> float:
         begin = perf_counter()
@@ -64,7 +64,7 @@ def clock(run: Callable[[], Any], sync: Callable[[], None]) -> float:
 
 
 def benchmark_cases(name: str) -> Any:
-    """A module of benchmarks/, whose kernels are ours."""
+    """Imports a module of benchmarks/, whose kernels then use quadrants_lab."""
     os.environ |= {"QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
     return import_module(f"benchmarks.{name}")
 
@@ -124,7 +124,7 @@ def streams() -> None:
 
 
 def loops() -> None:
-    """Forward and reverse over 1M iterations of 64 trips."""
+    """Times a kernel and its gradient with a million iterations of 64 trips."""
     for name, dtype in benchmark_cases("cases.cuda").REVERSE:
         loop = benchmark_cases("cases.loops").LOOPS[name](1 << 20, 64, getattr(qd, dtype))
         forward, backward = (clock(run, qd.sync) for run in (loop.kernel, loop.kernel.grad))
@@ -132,7 +132,8 @@ def loops() -> None:
 
 
 def scatter() -> None:
-    """Additions at places from data, beside the same one by one: each thread asks for what was there."""
+    """Times atomic additions to elements whose index is data. For comparison, the same additions with their old values
+    used, so that they cannot be combined."""
     import numpy as np
 
     start()
@@ -162,8 +163,8 @@ def scatter() -> None:
 
 
 def sums(arch: Any = qd.cuda) -> None:
-    """Long loops that only add up and their gradients, which the threads of a warp share, beside the same loops of a
-    number of trips that is not known when they are compiled."""
+    """Times long loops that only add up, and their gradients: the threads of a warp share such a loop. For comparison,
+    the same loops with a number of trips that is not known at compile time, which are not shared."""
     import numpy as np
 
     start(arch)
@@ -220,7 +221,7 @@ def sums(arch: Any = qd.cuda) -> None:
 
 
 def vulkan() -> None:
-    """The driver's Vulkan beside its CUDA; nothing where there is no Vulkan."""
+    """Times the driver's Vulkan beside its CUDA; prints nothing if there is no Vulkan."""
     from quadrants_lab.errors import QuadrantsError
 
     T, L = benchmark_cases("cases.throughput"), benchmark_cases("cases.loops").LOOPS
@@ -252,7 +253,7 @@ def vulkan() -> None:
 
 
 def unrolled_sines(count: int = 300) -> dict[str, float]:
-    """Seconds of the first launch and of the first gradient of a kernel with so many sines in a row."""
+    """Seconds of the first launch and of the first gradient of a kernel with ``count`` sines in a row."""
     x, y = (qd.field(qd.f32, shape=64, needs_grad=True) for _ in range(2))
 
     @qd.kernel
@@ -274,7 +275,7 @@ def unrolled_sines(count: int = 300) -> dict[str, float]:
 
 
 def endurance() -> None:
-    """100,000 launches: no growth of the process or of the device's memory."""
+    """Checks that 100,000 launches make neither the process nor the device's memory grow."""
     start()
     x = qd.field(qd.f32, shape=(1000,), needs_grad=True)
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
@@ -312,7 +313,8 @@ def endurance() -> None:
 
 
 def memory() -> None:
-    """More than there is, of plain memory and of adstacks, is an error; the session lives on."""
+    """Checks that asking for more memory than the device has, for fields or for adstacks, is an error after which the
+    session still works."""
     start()
     from quadrants_lab.backends.cuda import driver
 
@@ -338,7 +340,7 @@ def memory() -> None:
     n[None] = 10
     y.grad.fill(1.0)
     deep()
-    for trips in (1 << 31) - 1, 1 << 30:  # a stack of 2**31 slots for a group of threads has no room
+    for trips in (1 << 31) - 1, 1 << 30:  # stacks of 2**31 slots do not fit even for one group of threads
         n[None] = trips
         try:
             deep.grad()
@@ -354,8 +356,8 @@ def memory() -> None:
 
 
 def differences() -> None:
-    """Greatest differences to the CPU, a program a row: of values and gradients, relative to the larger of 1 and the
-    CPU's."""
+    """Prints a table with a row for each program: the greatest differences of values and gradients from those on the
+    CPU, relative to the larger of 1 and the CPU's number."""
     import numpy as np
     from programs import PROGRAMS
     from running import Bench, f32, f64, job_of
@@ -384,7 +386,8 @@ def differences() -> None:
 
 
 def small() -> None:
-    """What compute-sanitizer watches: gradients of a few programs, reductions, stacks of flags, asserts, graphs."""
+    """Launches for compute-sanitizer to watch: gradients of a few programs, reductions, stacks of flags, asserts,
+    graphs."""
     from programs import PROGRAMS
     from running import Bench, differences, f32, job_of
 
@@ -434,8 +437,8 @@ def small() -> None:
 
 def threads(times: int = 10, limit: int = 60) -> None:
     """Eight threads, each with its own data (tests/programs/threads.py), on CUDA and on Vulkan: in ``times`` child
-    processes each, of at most ``limit`` seconds. The first compiles everything; later ones find code on the disk. Of
-    those that fail it prints what each thread was doing."""
+    processes for each, which may take ``limit`` seconds. The first process compiles everything; later ones find code on
+    the disk. If a process fails, the part prints what each of its threads was doing."""
     root = Path(__file__).resolve().parent.parent
     paths = os.pathsep.join((str(root), str(root / "tests"), os.environ.get("PYTHONPATH", "")))
     failed = []
@@ -463,7 +466,7 @@ def threads(times: int = 10, limit: int = 60) -> None:
                 if how != "all right":
                     failed.append(f"{arch}, turn {turn}")
                     print(text if len(text) < 9_000 else f"{text[:5_000]}\n[...]\n{text[-4_000:]}", flush=True)
-                if len([of for of in failed if of.startswith(arch)]) == 2:  # a third one would tell nothing new
+                if len([of for of in failed if of.startswith(arch)]) == 2:  # two failures are enough
                     break
     assert not failed, f"failed: {'; '.join(failed)}"
     print(f"eight threads, 50 programs each, {times} times on CUDA and on Vulkan: all right")

@@ -1,4 +1,4 @@
-"""Parts of `scripts/test_gpu.py` that race others on the same GPU: CuPy, JAX, and CUDA C by hand."""
+"""Parts of `scripts/test_gpu.py` that compare quadrants_lab with CuPy, JAX, and CUDA C by hand on the same GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import quadrants_lab as qd
 
 
 def blocks() -> None:
-    """Sums, scans and a matrix product by blocks of threads and by `qd.algorithms`, beside plain loops and CuPy."""
+    """Times sums, scans and a matrix product by blocks of threads and by `qd.algorithms`, beside plain loops and
+    CuPy."""
     import cupy
 
     start()
@@ -49,7 +50,7 @@ def blocks() -> None:
 
 
 def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], Any]]]]:
-    """select, reduce_by_key_add and parallel_sort by `qd.algorithms` beside CuPy, whose results they must have."""
+    """Times select, reduce_by_key_add and parallel_sort of `qd.algorithms` beside CuPy, and compares the results."""
     import cupy
 
     A, rng = qd.algorithms, cupy.random.default_rng(0)
@@ -93,7 +94,7 @@ def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], 
 
 
 def solvers(side: int = 1000) -> None:
-    """Products with the matrix of a 2-d Poisson equation, and 200 steps of conjugate gradients, beside cupyx."""
+    """Times products with the matrix of a 2-d Poisson equation, and 200 steps of conjugate gradients, beside cupyx."""
     import cupy
     import numpy as np
     import scipy.sparse as sparse
@@ -154,8 +155,8 @@ extern "C" __global__ void scatter(const REAL* px, const REAL* py, REAL* mass, i
 
 
 def by_hand() -> None:
-    """Loops and their gradients, and particles in one cell of a grid, beside CUDA C by hand: the better of the exact
-    and the fast sine, and of two numbers of threads."""
+    """Times loops and their gradients, and particles in one cell of a grid, beside CUDA C by hand. The C code is timed
+    with the exact and the fast sine and with two numbers of threads, and the best time counts."""
     import cupy
     import numpy as np
 
@@ -205,8 +206,8 @@ def by_hand() -> None:
 
 
 def jax_ops(n: int = 1 << 22) -> None:
-    """`qd.jax_op` under jit, beside the same launches alone: value and gradient of n sines of 64 trips. It counts the
-    copies between host and GPU."""
+    """Times `qd.jax_op` under jit beside the same launches alone: value and gradient of n iterations of 64 sines.
+    Counts the copies between host and GPU."""
     import jax
     import numpy as np
 
@@ -215,7 +216,8 @@ def jax_ops(n: int = 1 << 22) -> None:
 
     def counting(real: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any) -> Any:
-            copies[0] += args[-1] >= n  # bytes; the arguments and the status of a launch are a few hundred
+            # only copies of n bytes or more count: the arguments and the status of a launch take a few hundred
+            copies[0] += args[-1] >= n
             return real(*args)
 
         return counted
@@ -238,7 +240,7 @@ def jax_ops(n: int = 1 << 22) -> None:
     x.from_numpy(np.asarray(given))
 
     def alone() -> None:
-        """The launches of an operation and its derivative."""
+        """The launches of the operation and its derivative, without JAX."""
         loop(x, y)
         loop(x, y)
         x.grad.fill(0.0)

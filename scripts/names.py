@@ -1,4 +1,5 @@
-"""Every public name of the pip package `quadrants`, and what quadrants_lab makes of it: same, different, absent.
+"""The table of all public names of the pip package `quadrants`, and whether each is the same, different or absent in
+quadrants_lab.
 
     python scripts/names.py                        prints the table, for people who come from Quadrants
     python scripts/names.py --walk quadrants       lists the names of a package that this interpreter imports
@@ -27,16 +28,16 @@ HOMES = (
     "", "ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "profiler", "simt", "simt.block",
     "simt.grid", "simt.subgroup", "simt.warp", "sparse", "tools", "types", "types.quant",
 )  # fmt: skip
-LANG = (  # what programs use, though Quadrants does not call it public
+LANG = (  # names that programs use, although Quadrants does not make them public
     "lang.exception.QuadrantsIndexError", "lang.impl.current_cfg", "lang.impl.get_runtime", "lang.matrix.MatrixType",
     "lang.matrix.VectorType", "lang.struct.StructType", "outer",
 )  # fmt: skip
-TWICE = ("math", "types")  # homes that have names of qd on purpose; elsewhere an import left them there
+TWICE = ("math", "types")  # modules that repeat names of qd on purpose; in other modules imports left such names
 MADE = (  # classes whose objects other calls make
     "Event", "Field", "MatrixField", "MatrixNdarray", "MatrixTensor", "SNode", "ScalarField", "ScalarNdarray", "Stream",
     "StructField", "Tensor", "VectorNdarray", "VectorTensor", "linalg.SparseMatrix", "types.NDArray",
 )  # fmt: skip
-INTERNAL = (  # without an underscore, but of no use to programs
+INTERNAL = (  # names without an underscore that are of no use to programs
     "qd.QuadrantsRuntimeTypeError.", "qd.ad.FwdMode.", "qd.ad.Tape.insert", "qd.types.NDArray.", "qd.types.ndarray.",
     "qd.BufferView.subscript", "qd.tools.PLYWriter.print_header", "qd.simt.block.SharedArray.subscript",
 )  # fmt: skip
@@ -44,7 +45,8 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
 class Row(NamedTuple):
-    """``name`` with its parameters; ``verdict``: same, different or absent; ``note``: how, or why."""
+    """One row. ``name``: the name with its parameters; ``verdict``: same, different or absent; ``note``: in what way it
+    differs, or why it is absent."""
 
     name: str
     verdict: str
@@ -52,19 +54,20 @@ class Row(NamedTuple):
 
 
 def started(name: str) -> Any:
-    """The package with a session, because some names are there only then."""
+    """Imports the package and starts a session, because some names exist only then."""
     package = importlib.import_module(name)
     package.init(arch=package.cpu, log_level=package.ERROR)
     return package
 
 
 def names(package: Any) -> list[str]:
-    """What `walk` finds, but for what is internal."""
+    """The names that `walk` finds, without internal ones."""
     return [line for line in walk(package) if not line.startswith(INTERNAL)]
 
 
 def walk(package: Any) -> Iterator[str]:
-    """The public names of a package, those of its classes and its options, with the parameters of what is called."""
+    """The public names of a package, of the members of its classes, and of its options. Functions have their
+    parameters."""
     for home in HOMES:
         module = found(package, home)
         for name in public(module):
@@ -77,7 +80,7 @@ def walk(package: Any) -> Iterator[str]:
                 continue
             if not inspect.ismodule(value):
                 yield f"qd.{path}{'' if path in MADE else parameters(value)}"
-            elif path in HOMES and value.__name__ != f"{package.__name__}.{path}":  # `submodules` has the others
+            elif path in HOMES and value.__name__ != f"{package.__name__}.{path}":  # `submodules` lists those
                 yield f"qd.{path}"
             if inspect.isclass(value):
                 yield from (f"qd.{path}.{m}{parameters(getattr(value, m))}" for m in members(value, package.__name__))
@@ -87,13 +90,13 @@ def walk(package: Any) -> Iterator[str]:
 
 
 def public(value: Any) -> list[str]:
-    """Its names without an underscore, also those that it has only once somebody asks for them."""
+    """The names of a module or class that do not begin with an underscore, also those that are made on demand."""
     return sorted(name for name in {*dir(value), *getattr(value, "__all__", ())} if not name.startswith("_"))
 
 
 def submodules(package: Any) -> Iterator[str]:
-    """An import of each submodule that says what is public in it, or of the submodule alone, if its names have lines of
-    their own."""
+    """A line "from ... import ..." for each submodule that declares public names, or a line that imports the submodule
+    alone, if its names have lines of their own."""
     homes = [found(package, home) for home in HOMES]
     for at in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if re.search(r"\._|\.lang\.ast\b", at.name):
@@ -120,8 +123,9 @@ def found(package: Any, path: str) -> Any:
 
 
 def parameters(value: Any) -> str:
-    """Those of something that is called, but for the object itself: "(a, b, *c)"; "" where Python cannot tell."""
-    if type(value).__name__ == "Operation":  # one of ours, whose first line says it
+    """The parameters of a callable object as text, without the object itself: "(a, b, *c)"; "" if Python does not know
+    them."""
+    if type(value).__name__ == "Operation":  # of quadrants_lab: the docstring's first line has them
         return "(" + str(value.__doc__).partition("\n")[0].partition("(")[2].replace("=None", "")
     try:
         taken = inspect.signature(value).parameters.values() if callable(value) else None
@@ -135,7 +139,7 @@ def parameters(value: Any) -> str:
 
 
 def compare(line: str, package: Any) -> Row:
-    """What ``package`` makes of a line of the list."""
+    """The `Row` for a line of the list: whether ``package`` has the name, with the same parameters."""
     if " " in line.partition("(")[0]:
         return imported(line, package)
     path, _, given = line.removesuffix(")").partition("(")
@@ -155,7 +159,7 @@ def compare(line: str, package: Any) -> Row:
 
 
 def imported(line: str, package: Any) -> Row:
-    """What ``package`` makes of an import of a submodule."""
+    """The `Row` for a line of the list that is an import of a submodule."""
     _, path, *rest = line.replace(",", "").split(" ")
     names = rest[1:]
     try:
@@ -166,7 +170,7 @@ def imported(line: str, package: Any) -> Row:
     return Row(line, "different" if missing else "same", f"no {', '.join(missing)}" if missing else "")
 
 
-# name of a method -> why no class has it
+# name of a method -> why no class here has it
 WHY = {
     **dict.fromkeys(("dtype", "layout", "to_dlpack"), "each member of a field of structs has its own"),
 }
@@ -181,7 +185,7 @@ DIFFERENT = {
 
 @cache
 def table() -> list[Row]:
-    """Every line of the list, compared."""
+    """The rows for all lines of the list."""
     sys.path.insert(0, str(ROOT))
     package = started("quadrants_lab")
     return [compare(line, package) for line in LIST.read_text().splitlines()]

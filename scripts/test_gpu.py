@@ -1,10 +1,10 @@
-"""What can only be tested on a machine with an NVIDIA GPU: `make test-gpu`, or python3 scripts/test_gpu.py.
+"""Runs all tests and measurements that need an NVIDIA GPU: `make test-gpu`, or python3 scripts/test_gpu.py.
 
-Needs no network and no installation: numpy, llvmlite, pytest, hypothesis, a driver and libdevice. Where QL_PEER_PYTHON
-is an interpreter that can import Quadrants, it is raced. Writes gpu_report.md,
-a row a part, and gpu_log.txt, all that was printed, to --out FOLDER; ends with 1 where a part failed. The last part is
-the whole test suite, which lists what it skips; with 32 cores everything together takes about a quarter of an hour. A
-part by itself: --part NAME, or --only suite.
+Needs no network and no installation, only numpy, llvmlite, pytest, hypothesis, a driver and libdevice. If
+QL_PEER_PYTHON is an interpreter that can import Quadrants, that is measured, too. Writes to --out FOLDER: gpu_report.md
+with a row for each part, and gpu_log.txt with all output. The exit status is 1 if a part failed. The last part is the
+whole test suite, which lists the tests that it skips. On 32 cores all parts together take about a quarter of an hour.
+--part NAME runs one part alone, and --only suite the test suite.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from time import perf_counter
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import gpu_parts  # noqa: E402  # it finds the package by the line above
+import gpu_parts  # noqa: E402  # found by the line above
 import gpu_rivals  # noqa: E402
 
 PARTS = {**gpu_parts.PARTS, **gpu_rivals.RIVALS}
@@ -50,7 +50,7 @@ def sanitized(tool: str, part: str) -> list[str]:
 
 
 def parts(workers: int) -> dict[str, tuple[list[str], int]]:
-    """Name -> command, and the seconds that it may take."""
+    """The parts by name: the command, and the seconds that it may take."""
     race = {"race": ([sys.executable, "-m", "benchmarks.cuda", "--quick"], 300)}
     return (race if os.environ.get("QL_PEER_PYTHON") else {}) | {
         "about": (own("about"), 60),
@@ -78,7 +78,8 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
 
 
 def run_part(command: list[str], limit: int, environment: dict[str, str]) -> tuple[str, str]:
-    """How it ended, in words, and what it printed; after ``limit`` seconds it and its children are ended."""
+    """Runs the command of a part. Returns how it ended, in words, and its output. After ``limit`` seconds the command
+    and its children are killed."""
     try:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, text=True, errors="replace", start_new_session=True,
@@ -99,7 +100,7 @@ def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
     out.mkdir(parents=True, exist_ok=True)
     paths = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "cuda"}
-    environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # else JAX takes the memory that tests beside its own need
+    environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # otherwise JAX takes memory that other tests need
     rows, texts, failed = [], [], 0
     deadline = perf_counter() + 60 * minutes
     log = (out / "gpu_log.txt").open("w")
@@ -120,7 +121,7 @@ def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
         log.write(f"\n===== {name}: {words}, {took:.1f} s\n{text}\n")
         log.flush()
         if name in PARTS or name == "race" or words != "passed":
-            plain = name in ("differences", "race") and words == "passed"  # already Markdown
+            plain = name in ("differences", "race") and words == "passed"  # the output is Markdown already
             shown = text if plain else f"```\n{text[-6000:].strip()}\n```"
             texts.append(f"\n## {name}\n\n{shown}\n")
     log.close()

@@ -1,10 +1,11 @@
-"""Two GPUs of one host: `make test-gpu2`, or python3 scripts/test_gpu2.py. Prints a line a figure; ends with 1 where
-a gradient is wrong.
+"""Tests two GPUs of one host: `make test-gpu2`, or python3 scripts/test_gpu2.py. Prints one line for each figure. The
+exit status is 1 if a gradient is wrong.
 
-Data-parallel steps, one process a GPU: each differentiates its half of the shards, and NCCL (torch.distributed's) sums
-the gradients on the devices. Then the same shards by `map_gradients`, a worker a GPU. With one GPU both processes share
-it, and gradients are summed on the host (gloo), since NCCL takes a GPU once; ``--cpu`` does that without any GPU. Needs
-no network: numpy, llvmlite, a driver; torch for the steps, Dask for the workers, each of which is left out without it.
+First come data-parallel steps with one process for each GPU: each process differentiates its half of the shards, and
+NCCL (through torch.distributed) sums the gradients on the devices. Then `map_gradients` runs the same shards, with one
+worker for each GPU. With a single GPU both processes share it, and gradients are summed on the host (gloo), since NCCL
+does not accept the same GPU twice; ``--cpu`` does the same without a GPU. Needs no network, only numpy, llvmlite and a
+driver. The steps need torch and the workers need Dask; without it, that part is left out.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from quadrants_lab.distributed.cluster import visible_gpus  # noqa: E402
 from quadrants_lab.kernels.mpm import jelly  # noqa: E402
 
 SIZE, ROUNDS, TOLERANCE = 1 << 22, 20, 1e-5
-SIMULATIONS, STEPS = 32, 400  # of a batch
-LIMIT = 240  # seconds of the two processes
+SIMULATIONS, STEPS = 32, 400  # shards in a batch, steps of each
+LIMIT = 240  # seconds that the two processes may take
 
 
 @qd.kernel
@@ -75,7 +76,7 @@ def exact(all_shards: list[np.ndarray], size: int) -> np.ndarray:
 
 
 def wrong(what: str, found: np.ndarray, right: np.ndarray) -> bool:
-    """Prints how far off a gradient is, and says whether that is too far."""
+    """Prints the error of a gradient, and returns whether it is too large."""
     off = float(np.abs(found - right).max() / np.abs(right).max())
     print(f"{what}: off by {off:.1e} of the greatest element{'' if off <= TOLERANCE else ', WRONG'}", flush=True)
     return not off <= TOLERANCE
@@ -104,7 +105,7 @@ def rank(number: int, size: int, cpu: bool, way: str) -> int:
         td.all_reduce(total)
         if not cpu:
             torch.cuda.synchronize()
-        if turn:  # the first one compiles, and connects
+        if turn:  # not the first turn, which compiles and connects
             seconds["gradient"] += middle - start
             seconds["sum"] += perf_counter() - middle
     bad = False
@@ -118,7 +119,7 @@ def rank(number: int, size: int, cpu: bool, way: str) -> int:
 
 
 def steps(gpus: list[str], size: int, cpu: bool) -> bool:
-    """Runs both processes; whether something is wrong."""
+    """Runs both processes of the steps. Returns whether a gradient is wrong."""
     if why_not := _without_torch(cpu):
         print(f"data-parallel steps: left out, {why_not}", flush=True)
         return False
@@ -148,7 +149,7 @@ def _without_torch(cpu: bool) -> str:
 
 
 def workers(gpus: list[str], size: int, cpu: bool) -> bool:
-    """The same by `map_gradients`; whether something is wrong."""
+    """Runs the same shards by `map_gradients`. Returns whether a gradient is wrong."""
     if find_spec("distributed") is None:
         print("map_gradients: left out, Dask is not installed")
         return False
@@ -159,20 +160,22 @@ def workers(gpus: list[str], size: int, cpu: bool) -> bool:
     start = perf_counter()
     found = map_gradients(program, x, all_shards, client, summed=True, init=init)
     print(f"map_gradients, 16 shards on two workers: {perf_counter() - start:.2f} s", flush=True)
-    seen = client.run(lambda: os.environ.get("CUDA_VISIBLE_DEVICES"))  # the method itself would bring our environment
+    # a lambda, because os.environ.get itself would be pickled with the environment of this process
+    seen = client.run(lambda: os.environ.get("CUDA_VISIBLE_DEVICES"))
     print(f"the workers' GPUs: {', '.join(str(name) for name in seen.values())}")
     return wrong("map_gradients", found.gradients.astype(np.float64), exact(all_shards, size // 16))
 
 
 def simulation(throw: Any, target: Any) -> Any:
-    """A jelly of 4,096 particles that is thrown at a target: how far it misses, and the derivative by the throw."""
+    """Throws a jelly of 4,096 particles at a target. Returns how far it misses, and the derivative with respect to the
+    throw."""
     mine = kept(jelly, 64, 128, 0.0005)
     mine.target.from_numpy(target)
     return mine.gradient(throw.to_numpy(), STEPS)
 
 
 def batch(gpus: list[str], size: int, cpu: bool) -> bool:
-    """A batch of simulations on one worker and on two; whether something is wrong."""
+    """Runs a batch of simulations on one worker and on two. Returns whether a gradient is wrong."""
     if find_spec("distributed") is None:
         return False
     targets = list(np.random.default_rng(0).random((SIMULATIONS, 2)).astype(np.float32))
@@ -180,7 +183,7 @@ def batch(gpus: list[str], size: int, cpu: bool) -> bool:
     took, found = [], []
     for count in (1, 2):
         client = local_client(count, gpus=bool(gpus), as_default=False)
-        for n in (2 * count, SIMULATIONS):  # the first ones compile
+        for n in (2 * count, SIMULATIONS):  # the first run compiles
             start = perf_counter()
             throw = np.array([0.5, 0.5], np.float32)
             got = map_gradients(simulation, throw, targets[:n], client, summed=True, init=init)
@@ -194,7 +197,7 @@ def batch(gpus: list[str], size: int, cpu: bool) -> bool:
 
 
 def sessions(gpus: list[str], size: int, cpu: bool) -> bool:
-    """Two sessions of this process, each with a GPU; whether something is wrong."""
+    """Uses two sessions of this process, each with a GPU. Returns whether a gradient is wrong."""
     if len(gpus) < 2:
         print("two sessions in a process: left out, there is one GPU", flush=True)
         return False

@@ -1,5 +1,6 @@
-"""`make workbench`: measures the notebook, and says which figure is over its limit. It takes some minutes, and means
-something where nothing else runs. Those of the browser need chromium and the packages of `make test`."""
+"""`make workbench`: measures how fast the notebook and its panes are, and says which figures exceed their limits. It
+takes some minutes, and the figures are meaningful only if nothing else runs. Figures of the browser need chromium and
+the packages of `make test`."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ from workbench_programs import CELLS, COMPILE, IFS, INTERRUPT, OPTIMISER, SETUP,
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
-Figure = tuple[str, float, float, str]  # what, how much, the limit, its unit
+Figure = tuple[str, float, float, str]  # name, value, limit, unit
 
 def asked(code: str) -> Any:
-    """What a process of its own prints last, as JSON."""
+    """Runs ``code`` in a new process. Returns the last line that it prints, read as JSON."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -32,7 +33,8 @@ def asked(code: str) -> Any:
 
 
 def recording() -> Iterator[Figure]:
-    """Each way three times in turn, the quickest of each."""
+    """Times compilation and a launch, with and without recording. Each way runs three times in turns, and the quickest
+    counts."""
     text = SETUP + IFS.format(n=200)
     runs = [[asked(COMPILE.format(text=text, recorded=on)) for on in (False, True)] for _ in range(3)]
     (plain, launch), (recorded, after) = ([min(r[n][k] for r in runs) for k in (1, 2)] for n in (0, 1))
@@ -44,15 +46,15 @@ def recording() -> Iterator[Figure]:
 
 
 def cells() -> Iterator[Figure]:
-    """An optimiser whose iterations have 121 launches under a Tape and as many gradients, over a field of 1.9 MB; and
-    10,000 launches of a small kernel. Each way several times in turn, the quickest of each. The program itself is
-    timed, and then the rest of the cell, by the seconds of the processor."""
+    """Times cells: an optimiser whose iterations have 121 launches under a Tape and as many gradients, over a field of
+    1.9 MB; and 10,000 launches of a small kernel. Each way (plain, checked, recorded, both) runs several times in
+    turns, and the quickest counts. CPU seconds are measured, of the program itself and of the rest of the cell."""
     calls = [("train(1)", 9), ("train(1)", 9), ("train(20)", 7), ("train(60)", 5), ("counts(10_000)", 15)]
     for call, best in asked(CELLS.format(shell=SHELL, setup=OPTIMISER, calls=calls))[1:]:
         (plain, _), (checked, _) = best["plain"], best["checked"]
         (recorded, rest), (both, _) = best["recorded"], best["recorded and checked"]
         yield f"{call} in a cell, --release: seconds beyond {plain:.4f} s outside", recorded - plain, 0.1, "s"
-        if call != "train(1)":  # of which most is done once
+        if call != "train(1)":  # most of its time is spent on the first run
             yield f"{call} recorded, over {plain * 1000:.1f} ms plain (--release)", recorded / plain, 1.3, "x"
             yield f"{call} recorded and checked, over {checked * 1000:.1f} ms checked", both / checked, 1.3, "x"
             yield f"{call} recorded and checked, over {plain * 1000:.1f} ms plain", both / plain, 1.3, "x"
@@ -133,7 +135,7 @@ ZOOM = """async () => {
 
 
 def busy(page: Any) -> float:
-    """Seconds that the page's main thread has run."""
+    """The seconds for which the page's main thread has been busy."""
     if not hasattr(page, "asks"):
         page.asks = page.context.new_cdp_session(page)
         page.asks.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -142,7 +144,8 @@ def busy(page: Any) -> float:
 
 
 def program() -> Iterator[Figure]:
-    """The Tape pane of an optimiser of 20 iterations with 120 steps of waves each, and of 40,000 launches."""
+    """Times the Tape pane in a browser, for an optimiser of 20 iterations with 120 steps of waves each, and for a
+    program of 40,000 launches."""
     from notebook.browser import chromium, offline
     from notebook.sample import cell_view as sample, tape
 
@@ -217,7 +220,7 @@ def run(here: Any, k: int) -> None:
 
 
 def steps() -> Iterator[Figure]:
-    """From the record of a gradient to a window of one of its iterations."""
+    """Times how long the stepper takes from the record of a gradient to the first window of an iteration."""
     import quadrants_lab as qd
     from quadrants_lab.notebook.stepping import steps_view
     from quadrants_lab.runtime.record.recorder import recording
@@ -263,7 +266,8 @@ def steps() -> Iterator[Figure]:
 
 
 def doctor() -> Iterator[Figure]:
-    """A check of a Tape of 200 launches with 65,536 inputs, one of whose gradients is written by hand."""
+    """Times a check (`qd.ad.check`) of a program of 200 launches with 65,536 inputs, in which one gradient is written
+    by hand."""
     import quadrants_lab as qd
 
     qd.init(arch=qd.cpu, default_fp=qd.f64)
@@ -320,8 +324,8 @@ def doctor() -> Iterator[Figure]:
 
 
 def screenshots(folder: Path) -> None:
-    """Writes a picture of each pane, in the light theme 1400 and 900 wide and in the dark theme: of a cell that was
-    edited, whose check finds a wrong gradient. Says what the page says to its console."""
+    """Writes pictures of each pane, in the light theme at widths of 1400 and 900 pixels and in the dark theme. They
+    show a cell that was edited and whose check finds a wrong gradient. Prints the messages of the page's console."""
     from IPython.core.interactiveshell import InteractiveShell
     from notebook.browser import chromium, offline
 
@@ -381,9 +385,9 @@ DRAG = """async (times) => {
 
 
 def live() -> Iterator[Figure]:
-    """Pages that compute, offline, from files: from the event of a slider until the new values and gradients are drawn,
-    and until they are painted, which waits for the next frame (60 a second). Medians; in a thread of its own (a Worker)
-    and where a page gets none."""
+    """Times pages that compute, opened from files without network: the median time from the event of a slider until the
+    new values and gradients are drawn, and until they are painted, which waits for the next frame (60 each second).
+    Both with a thread of the page's own (a Worker) and without one."""
     from notebook.browser import chromium, offline
 
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:

@@ -38,19 +38,13 @@ def times(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as text. If two figures of a name have a ``value``, ``apart`` says their ratio, in the headline as that
-    of ``what``."""
+    """A figure as text. ``apart`` puts the ratio of the values of two figures into words. ``what``: how the headline
+    calls this ratio, "" if it stands in the table alone."""
 
     text: str
     value: float | None = None
     apart: Callable[[float], str] = times
     what: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    title: str
-    make: Callable[[], Lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +74,27 @@ class Side:
             found |= dict(_launched(launch, self.run(launch), bool(self.backend)))
         return found
 
-    def listings(self) -> dict[str, Listing]:
-        """Source, IR before it is lowered and code, by the last part of their requests. A backend has code alone, one
-        launch of several has none of them."""
-        view, made = self.view, dict[str, Listing]()
+    def listings(self) -> dict[str, Callable[[], Lines]]:
+        """What makes the source, the IR before it is lowered and the code, by the last part of their requests. A
+        backend has code alone, one launch of several has none of them."""
+        view, made = self.view, dict[str, Callable[[], Lines]]()
         if self.launch is not None:
             return made
         if view.source and not self.backend:
-            made["source"] = Listing("source", lambda: Lines(own_source(view), "python", f"Source of {self.name}"))
+            made["source"] = lambda: Lines(own_source(view), "python", f"Source of {self.name}")
         for mode in ("forward", "gradient"):
             if view.traces.get(mode) and not self.backend:
-                made[f"IR-{mode}"] = Listing(f"IR of {mode}", partial(_ir, view, mode, self.name))
+                made[f"IR-{mode}"] = partial(_ir, view, mode, self.name)
             stages = [s for s in view.code.get(mode, ()) if s.backend == self.ran_on and s.name != "hsaco"]
             if stages:
-                made[f"code-{mode}"] = Listing(f"code of {mode}", partial(_code, stages[-1], f"{self.name}, {mode}"))
+                made[f"code-{mode}"] = partial(_code, stages[-1], f"{self.name}, {mode}")
         return made
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sides, the older one first. ``group``, ``name``: in the menu. ``called``: what `Kernel.beside` takes for it;
-    "" for another kernel, which is given itself."""
+    """Two sides, the older one first. ``group``, ``name``: in the menu. ``called``: the text by which `Kernel.beside`
+    finds the pair; "" for another kernel, which is passed as an object."""
 
     group: str
     name: str
@@ -110,7 +104,7 @@ class Pair:
 
 
 def others(view: KernelView) -> dict[str, Pair]:
-    """The pairs that there are, by the part of a request. What is most likely asked for is first."""
+    """All pairs, by their part of a request, the likeliest one first."""
     found: dict[str, Pair] = {}
     own = Side(view.name, view)
     if view.before:
@@ -153,7 +147,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     made = [side.listings().get(rest[1]) for side in (asked.first, asked.second)]
     if None in made or rest[2:] not in ([], ["0"], ["1"]):
         return empty("there is no such listing on both sides")
-    before, after = (listing.make() for listing in made if listing is not None)
+    before, after = (make() for make in made if make is not None)
     request = "/".join((prefix, *rest[:2]))
     return [before, after][int(rest[2])] if rest[2:] else Difference(before, after, (f"{request}/0", f"{request}/1"))
 
@@ -172,13 +166,17 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     said = Block(f"{a.name} beside {b.name}: {_said(a, left, b, right, 'source' in listings)}.", "answer")
     table = Table(("", a.name, b.name, ""), rows, right=(3,))
     if not prefix:
-        both = [(x.title, x.make(), y.make()) for x, y in listings.values()]
+        both = [(_title(what), x(), y()) for what, (x, y) in listings.items()]
         same = [title for title, x, y in both if all(h[0] == "equal" for h in ranges(x.lines, y.lines))]
         folds = [Fold(title, Difference(x, y, ("", ""))) for title, x, y in both if title not in same]
         return [said, table, folds, foot(f"the same: {', '.join(same)}") if same else ()]
-    items = [(x.title, f"{prefix}/{what}") for what, (x, _) in listings.items()]
+    items = [(_title(what), f"{prefix}/{what}") for what in listings]
     shown = Slot("listing", load=items[0][1] if items else "")
     return [said, table, [Block(choices("Listing", items, "listing"), "bar"), shown] if items else ()]
+
+
+def _title(listing: str) -> str:
+    return listing.replace("-", " of ")
 
 
 def _apart(a: Side, one: Figure | None, b: Side, two: Figure | None) -> str:

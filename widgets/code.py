@@ -41,7 +41,7 @@ def titles(stages: Sequence[StageView]) -> list[str]:
 
 
 def stage_code(stage: StageView) -> Tree:
-    """The listing, with its measures below: so it begins beside the source."""
+    """The listing, with its measures below it, so that it begins at the height of the source."""
     made = stage.make()
     if made.problem:
         return [Block(made.problem, "pre"), measures(stage)]
@@ -55,25 +55,18 @@ def folded(lines: Sequence[Line], language: str) -> list[tuple[int, int, str]]:
     """What the user has not written, as (begin, end, text): helper functions, and lines without a source line, such as
     the bounds and the loads from the launch frame."""
     helpers = list(_helpers(lines, language))
+    inside = {n for begin, end, _ in helpers for n in range(begin, end)}
     out, begin = list(helpers), 0
     for n in range(len(lines) + 1):
-        if n < len(lines) and lines[n].span_line <= 0 and not _in(helpers, n):
+        if n < len(lines) and lines[n].span_line <= 0 and n not in inside:
             continue
         if n - begin >= LEAST_FOLDED:
-            last = n == len(lines) or _in(helpers, n)
-            out.append((begin, n, "declarations" if begin == 0 and _heads(lines[begin:n]) else
-                        "the rest" if last else "bounds and frame"))  # fmt: skip
+            last = n == len(lines) or n in inside
+            indented = any(line.text.startswith((" ", "\t")) for line in lines[:n])
+            what = "declarations" if begin == 0 and not indented else "the rest" if last else "bounds and frame"
+            out.append((begin, n, what))
         begin = n + 1
     return sorted(out)
-
-
-def _heads(lines: Sequence[Line]) -> bool:
-    """Whether no line of these is indented: then they are declarations."""
-    return not any(line.text.startswith((" ", "\t")) for line in lines)
-
-
-def _in(folds: Sequence[tuple[int, int, str]], n: int) -> bool:
-    return any(begin <= n < end for begin, end, _ in folds)
 
 
 def _helpers(lines: Sequence[Line], language: str) -> Iterator[tuple[int, int, str]]:

@@ -13,8 +13,7 @@ function filled(x, attributes, children) {
 }
 const make = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
 /** An element of a drawing. */
-const sketch = (tag, attributes = {}, ...children) =>
-  filled(document.createElementNS(NS, tag), attributes, children);
+const sketch = (tag, attributes = {}, ...children) => filled(document.createElementNS(NS, tag), attributes, children);
 
 const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);

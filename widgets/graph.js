@@ -38,8 +38,7 @@ function closedUp(spans) {
 
 /** A node of `data.nodes` as an object. Its ties stand in its SVG. */
 function taken([x, y, w, h, title, svg, line, rest]) {
-  const numbers = (found) => ({ line: Number(found[1]), stmt: Number(found[2] ?? -1),
-    adj: Number(found[3] ?? -1) });
+  const numbers = (found) => ({ line: Number(found[1]), stmt: Number(found[2] ?? -1), adj: Number(found[3] ?? -1) });
   const attributes = / data-span-line='(\d+)'(?: data-stmt='(\d+)')?(?: data-adj='(\d+)')?/g;
   const drawn = [...svg.matchAll(attributes)].map(numbers);
   const hidden = rest.map((row) => numbers(["", ...row.split(" ", 3)]));
@@ -62,8 +61,7 @@ function graph(host, hooks) {
   /** Computes the visible boxes with their places, frames and edges, given the folded loops. */
   function arrange() {
     const hidden = new Map();
-    for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n,
-      data.frames[f][5][0]);
+    for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n, data.frames[f][5][0]);
     const seen = (n) => { let k = 0; while (hidden.has(n) && k++ < 100) n = hidden.get(n); return n; };
     const alive = nodes.map((_, n) => n).filter((n) => !hidden.has(n));
     const span = (n, k, size) => [nodes[n][k] - nodes[n][size] / 2, nodes[n][k] + nodes[n][size] / 2];
@@ -73,32 +71,24 @@ function graph(host, hooks) {
     shown = alive.map((n) => { const { x, y, w, h } = nodes[n]; return { n, x: fx(x), y: fy(y), w, h }; });
     const where = new Map(shown.map((b) => [b.n, b]));
     frames = data.frames.map(([label, a, b, c, d, own], f) => {
-      if (self.folded.has(f)) { const k = where.get(own[0]); const text = `${label} (${own.length} blocks)`;
-        return k && { f, label: text, x: k.x - k.w / 2 - 8, y: k.y - k.h / 2 - 22,
-          w: Math.max(k.w, text.length * 7.3 + 24) + 16, h: k.h + 30 }; }
-      return own.some((n) => where.has(n)) && !hidden.has(own[0]) ? {
-        f, label, x: fx(a), y: fy(b), w: fx(c) - fx(a), h: fy(d) - fy(b)
-      } : null;
+      const k = where.get(own[0]), text = `${label} (${own.length} blocks)`;
+      if (self.folded.has(f)) return k && { f, label: text, x: k.x - k.w / 2 - 8, y: k.y - k.h / 2 - 22,
+        w: Math.max(k.w, text.length * 7.3 + 24) + 16, h: k.h + 30 };
+      return k && { f, label, x: fx(a), y: fy(b), w: fx(c) - fx(a), h: fy(d) - fy(b) };
     }).filter(Boolean);
     const done = new Set();
     edges = [];
     for (const [kind, src, dst, path, tip, label, lx, ly] of data.edges) {
-      const a = seen(src), b = seen(dst);
       if (none) { edges.push({ kind, path, tip, label, x: lx, y: ly }); continue; }
+      const a = seen(src), b = seen(dst);
       if (a === b || done.has(`${a} ${b}`)) continue;
       done.add(`${a} ${b}`);
-      const p = where.get(a), q = where.get(b), down = q.y > p.y;
-      if (BESIDE.includes(kind)) {
-        const side = q.x > p.x ? 1 : -1, x = p.x + side * p.w / 2, to = q.x - side * q.w / 2, m = (x + to) / 2;
-        edges.push({ kind, label, x: m, y: (p.y + q.y) / 2, path: `M${x},${p.y}C${m},${p.y} ${m},${q.y} ${to},${q.y}`,
-          tip: `M${to},${q.y}l${-8 * side},-4v8Z` });
-        continue;
-      }
-      const px = p.x, py = p.y + p.h / 2 * (down ? 1 : -1), qx = q.x, qy = q.y - q.h / 2 * (down ? 1 : -1),
-        my = (py + qy) / 2;
-      edges.push({ kind, label, x: (px + qx) / 2, y: my,
-        path: `M${px},${py}C${px},${my} ${qx},${my} ${qx},${qy}`,
-        tip: `M${qx},${qy}l-4,${down ? -8 : 8}h8Z` });
+      const p = where.get(a), q = where.get(b), aside = BESIDE.includes(kind), way = (aside ? q.x > p.x : q.y > p.y) ? 1 : -1;
+      const half = (box) => aside ? [way * box.w / 2, 0] : [0, way * box.h / 2], [dx, dy] = half(p), [ex, ey] = half(q);
+      const x = p.x + dx, y = p.y + dy, X = q.x - ex, Y = q.y - ey, mx = (x + X) / 2, my = (y + Y) / 2;
+      const bent = aside ? `${mx},${y} ${mx},${Y}` : `${x},${my} ${X},${my}`;
+      edges.push({ kind, label, x: mx, y: my, path: `M${x},${y}C${bent} ${X},${Y}`,
+        tip: `M${X},${Y}l${aside ? `${-8 * way},-4v8Z` : `-4,${-8 * way}h8Z`}` });
     }
     w = Math.max(...shown.map((b) => b.x + b.w / 2), ...frames.map((f) => f.x + f.w)) + 8;
     h = Math.max(...shown.map((b) => b.y + b.h / 2), ...frames.map((f) => f.y + f.h)) + 8;
@@ -118,9 +108,8 @@ function graph(host, hooks) {
   }
 
   const inView = (x, y, bw, bh) => {
-    const { clientWidth: W, clientHeight: H } = svg;
-    return (x + bw) * scale + x0 > -50 && x * scale + x0 < W + 50 && (y + bh) * scale + y0 > -50 && y * scale
-      + y0 < H + 50;
+    const within = (low, size, from, most) => (low + size) * scale + from > -50 && low * scale + from < most + 50;
+    return within(x, bw, x0, svg.clientWidth) && within(y, bh, y0, svg.clientHeight);
   };
   const placeOf = (b) => `transform="translate(${(b.x - b.w / 2).toFixed(1)},${(b.y - b.h / 2).toFixed(1)})"`;
   const boxAt = (b) => {
@@ -129,8 +118,7 @@ function graph(host, hooks) {
   };
   /** A box whose text is too small to read at this scale: its title in readable letters, if there is room. */
   const titled = (b) => {
-    const { title, svg } = nodes[b.n], place = `translate(${b.x - b.w / 2},${b.y - b.h / 2})`,
-      high = SIZE / scale;
+    const { title, svg } = nodes[b.n], place = `translate(${b.x - b.w / 2},${b.y - b.h / 2})`, high = SIZE / scale;
     const fits = b.h > 1.4 * high && b.w > (title.length + 1) * 0.62 * high;
     const at = `style="font-size:${high}px" x="${high / 3}" y="${high * 1.1}"`;
     const word = `<text class="tt" ${at}>${escaped(title)}</text>`;
@@ -139,8 +127,7 @@ function graph(host, hooks) {
   };
   const text = (kind, x, y, label, anchor) =>
     `<g class="${kind}"><text x="${x}" y="${y}" text-anchor="${anchor}">${escaped(label)}</text></g>`;
-  const nameOf = (f) =>
-    text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start");
+  const nameOf = (f) => text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start");
   const words = (all) => frames.filter((f) => all || inView(f.x, f.y, f.w, 20)).map((f) =>
     `<g class="foldable" data-fold="${f.f}">${nameOf(f)}</g>`).join("") +
     edges.filter((e) => e.label && (all || inView(e.x, e.y, 1, 1))).map((e) =>
@@ -153,20 +140,16 @@ function graph(host, hooks) {
     if (seen !== drawn) detail.innerHTML = drawn = seen; // the same elements, if a button may be down on one
     tint();
   };
-  const is = (n) => { let best = "";
-    for (const tie of nodes[n].ties) {
-      const k = relation(self.mark, tie);
-      if (k === "mark" || k === "twin") return k;
-      best ||= k;
-    } return best; };
+  const is = (n) => {
+    const found = nodes[n].ties.map((tie) => relation(self.mark, tie)).filter(Boolean);
+    return found.find((k) => k !== "near") ?? found[0] ?? "";
+  };
   function tint() {
-    const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at
-      : self.mark && is(b.n) === k);
+    const has = (b, k) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k;
     const around = (b) => rect({ ...b, w: b.w + 6, h: b.h + 6 });
     tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) =>
-      `<path class="${k}" d="${of(k).map(around).join("")}"/>`).join("");
-    for (const x of detail.querySelectorAll("[data-span-line]")) showRelation(x,
-      relation(self.mark, tieOf(x)));
+      `<path class="${k}" d="${shown.filter((b) => has(b, k)).map(around).join("")}"/>`).join("");
+    for (const x of detail.querySelectorAll("[data-span-line]")) showRelation(x, relation(self.mark, tieOf(x)));
     for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected",
       ["mark", "twin"].includes(is(Number(x.dataset.node))));
     self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`)
@@ -181,42 +164,41 @@ function graph(host, hooks) {
     y0 = 4;
     self.draw();
   }
-  function all() { scale = Math.min(1, svg.clientWidth / w, svg.clientHeight / h);
-    x0 = (svg.clientWidth - w * scale) / 2; y0 = 0; self.draw(); }
+  function all() {
+    scale = Math.min(1, svg.clientWidth / w, svg.clientHeight / h);
+    [x0, y0] = [(svg.clientWidth - w * scale) / 2, 0];
+    self.draw();
+  }
   function zoom(by, cx = svg.clientWidth / 2, cy = svg.clientHeight / 2) {
-    const to = Math.min(3, Math.max(0.01, scale * by));
-    x0 = cx - (cx - x0) * to / scale;
-    y0 = cy - (cy - y0) * to / scale;
-    scale = to;
+    const to = Math.min(3, Math.max(0.01, scale * by)), times = to / scale;
+    [x0, y0, scale] = [cx - (cx - x0) * times, cy - (cy - y0) * times, to];
     self.draw();
   }
   self.go = (n) => {
-    const b = shown.find((k) => k.n === n);
+    const b = shown.find((k) => k.n === n), { clientWidth: W, clientHeight: H } = svg;
     if (!b) return;
     self.at = n;
     scale = Math.max(scale, READABLE);
-    if (!inView(b.x, b.y, 1, 1) || b.x * scale + x0 < 0 || b.x * scale + x0 > svg.clientWidth || b.y * scale
-      + y0 < 0 || b.y * scale + y0 > svg.clientHeight) {
-      x0 = svg.clientWidth / 2 - b.x * scale;
-      y0 = svg.clientHeight / 2 - b.y * scale;
-    }
+    const x = b.x * scale, y = b.y * scale;
+    if (x + x0 < 0 || x + x0 > W || y + y0 < 0 || y + y0 > H) [x0, y0] = [W / 2 - x, H / 2 - y];
     self.draw();
   };
   self.search = (wanted) => {
-    self.hits = new Set(wanted
-      ? shown.map((b) => b.n).filter((n) => nodes[n].text.includes(wanted.toLowerCase())) : []);
+    const has = (b) => wanted && nodes[b.n].text.includes(wanted.toLowerCase());
+    self.hits = new Set(shown.filter(has).map((b) => b.n));
     tint();
     return [...self.hits].map((n) => () => self.go(n));
   };
   self.paint = (mark, reveal) => {
     self.mark = mark;
-    const kin = mark ? shown.filter((b) => ["mark", "twin"].includes(is(b.n))) : [];
+    const [forward, adjoint] = ["mark", "twin"].map((k) => shown.filter((b) => mark && is(b.n) === k));
+    const kin = shown.filter((b) => forward.includes(b) || adjoint.includes(b));
     if (reveal && kin.length && !kin.some((b) => inView(b.x, b.y, 1, 1))) self.go(kin[0].n);
     tint();
-    return [kin.filter((b) => is(b.n) === "mark").length, kin.filter((b) => is(b.n) === "twin").length];
+    return [forward.length, adjoint.length];
   };
   const fold = (f) => {
-    self.folded.has(f) ? self.folded.delete(f) : self.folded.add(f);
+    if (!self.folded.delete(f)) self.folded.add(f);
     arrange();
     self.draw();
   };
@@ -228,10 +210,9 @@ function graph(host, hooks) {
     const url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;
     const give = (href) => saveFile(href, `${data.title}.${kind.toLowerCase()}`);
     if (kind === "SVG") { give(url); return; }
-    const image = new Image(), canvas = document.createElement("canvas"),
-      most = Math.min(2, 8000 / w, 8000 / h);
+    const image = new Image(), most = Math.min(2, 8000 / w, 8000 / h);
     image.onload = () => {
-      Object.assign(canvas, { width: w * most, height: h * most });
+      const canvas = make("canvas", { width: w * most, height: h * most });
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
       give(canvas.toDataURL("image/png"));
     };

@@ -10,7 +10,7 @@ from quadrants_lab.ir.dot import Edge, Frame, Node, digraph
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.layout import Layout, Point, layout
 from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView, Part
-from quadrants_lab.widgets.tree import Block, Graph, Tree, count, empty, head
+from quadrants_lab.widgets.tree import Block, Graph, Tree, count, empty, head, ties
 
 _CHAR, _ROW, _PAD = 7.25, 16.0, 8.0  # width, line height and padding of a 12 px monospace font
 _LONGEST, _MOST = 56, 16  # characters per line, lines per box
@@ -71,9 +71,7 @@ def _box(node: NodeView, size: Point, live: bool) -> str:
 
 
 def _tied(line: Line) -> str:
-    """The attributes that tie an element to its line and statement, as in `live.ties`."""
-    told = (("span-line", line.span_line, 1), ("stmt", line.stmt, 0), ("adj", line.adjoint_of, 0))
-    return "".join(f' data-{name}="{n}"' for name, n, least in told if n >= least) if line.span_line > 0 else ""
+    return "".join(f' {name}="{n}"' for name, n in ties(line).items())
 
 
 def _path(points: Sequence[Point], kind: str) -> str:
@@ -174,9 +172,7 @@ HINT = (
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """The control flow graph of each task's forward slice."""
     if not view.graphs:
-        return empty(
-            "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
-        )
+        return empty(view.no_gradient)
     if rest[1:] == ["dot"]:
         return as_file(view.graphs[int(rest[0])].cfg)
     drawn: Tree = [[head(t.title), Graph(t.cfg, f"{prefix}/{n}/dot")] for n, t in enumerate(view.graphs)]

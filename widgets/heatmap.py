@@ -25,7 +25,7 @@ PLAIN = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 3
 
 
 def shown(view: ArrayView, request: str, slot: str) -> Tree:
-    """The picture of an array, with a slider for its slices. ``request``: begins those for other slices."""
+    """The picture of an array, with a slider for its slices. ``request``: the prefix of the requests for slices."""
     if view.picture is None:
         return ()
     at = view.picture.first
@@ -50,7 +50,7 @@ def asked(view: ArrayView | None, request: str, place: Sequence[str]) -> Tree:
 
 
 def one(view: ArrayView, request: str, at: int) -> Tree:
-    """The picture of one slice, whose squares can be chosen."""
+    """The picture of one slice. Arrow keys and clicks choose a square, whose value is shown."""
     p = view.picture
     assert p is not None
     rows, cols = p.values.shape[1:]
@@ -62,7 +62,7 @@ def one(view: ArrayView, request: str, at: int) -> Tree:
 
 
 def still(view: ArrayView) -> Tree:
-    """The picture alone."""
+    """The picture of the first slice alone, for pages without scripts."""
     return picture(view, view.picture.first) if view.picture is not None else ()
 
 
@@ -82,24 +82,34 @@ def _leading(p: Pictured, at: int) -> Sequence[int]:
     return [int(k) for k in np.unravel_index(p.slices[at], p.shape[:-2])] if len(p.shape) > 2 else []
 
 
+def scale(values: npt.NDArray[np.float32], signed: bool) -> tuple[float, float]:
+    """The ends of the scale of a picture: its least and greatest value, or as far below zero as above it if the array
+    is ``signed``. Each slice has its own scale, because on a common one a slice with small values is one colour."""
+    finite = values[np.isfinite(values)].astype(np.float64)
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    return (-max(-low, high), max(-low, high)) if signed else (low, high)
+
+
 def picture(view: ArrayView, at: int) -> Tree:
-    """A slice, and the bar with the ends of the scale."""
+    """A slice, and the bar with the ends of its scale."""
     p = view.picture
     assert p is not None
-    values = p.values[at]
+    values, known = p.values[at], np.isfinite(p.values[at])
     rows, cols = values.shape
-    signed, side = p.low < 0 < p.high, _square(rows, cols)
-    low, high = (f"{v:.4g}" for v in (p.low, p.high))
-    cut = ", ".join([*map(str, _leading(p, at)), *":" * min(len(p.shape), 2)])
-    what = "" if p.block == (1, 1) else f"; a square is the mean of {p.block[0]} × {p.block[1]} elements"
-    scale = "blue below zero, red above" if signed else "the brighter the higher"
-    alt = f"{view.name}[{cut}] from {low} to {high}: {scale}{what}"
-    lost: Tree = "" if np.isfinite(values).all() else [" ", Word("■", "lost"), " not finite"]
-    bar = Picture(scale, uri=_png(np.arange(0, 255, 2, dtype=np.uint8)[None], _palette(signed)), style=BAR)
-    ends: Tree = [low, " ", bar, " ", high] if p.low < p.high else f"= {low} everywhere"
+    side, (low, high) = _square(rows, cols), scale(values, p.signed)
+    name = f"{view.name}[{', '.join([*map(str, _leading(p, at)), *':' * min(len(p.shape), 2)])}]"
+    what = "; each slice has its own scale" if len(p.slices) > 1 and low < high else ""
+    what += "" if p.block == (1, 1) else f"; a square is the mean of {p.block[0]} × {p.block[1]} elements"
+    colours = "blue below zero, red above" if p.signed else "the brighter the higher"
+    alt = f"{name} from {low:.4g} to {high:.4g}: {colours}{what}" if known.any() else f"{name}: not finite"
+    lost: Tree = "" if known.all() else [" ", Word("■", "lost"), " not finite"]
+    bar = Picture(colours, uri=_png(np.arange(0, 255, 2, dtype=np.uint8)[None], _palette(p.signed)), style=BAR)
+    same = f"= {low:.4g} everywhere" if known.any() else ""
+    ends: Tree = [f"{low:.4g} ", bar, f" {high:.4g}"] if low < high else same
+    place = f"display:block;width:{cols * side}px;height:{rows * side}px;{SHARP}"
     return [
-        Picture(alt, uri=_uri(values, p), style=f"display:block;width:{cols * side}px;height:{rows * side}px;{SHARP}"),
-        Block([f"{view.name}[{cut}] ", ends, lost, what], "foot"),
+        Picture(alt, uri=_uri(values, low, high, p.signed), style=place),
+        Block([f"{name} ", ends, lost, what], "foot"),
     ]
 
 
@@ -107,11 +117,11 @@ def _square(rows: int, cols: int) -> int:
     return max(1, min(LARGEST, WIDE // cols, HIGH // rows))
 
 
-def _uri(values: npt.NDArray[np.float32], p: Pictured) -> str:
+def _uri(values: npt.NDArray[np.float32], low: float, high: float, signed: bool) -> str:
     with np.errstate(invalid="ignore"):
-        place = (values.astype(np.float64) - p.low) / ((p.high - p.low) or 1.0)
+        place = (values.astype(np.float64) - low) / ((high - low) or 1.0)
         index = np.where(np.isfinite(values), np.rint(254 * np.clip(place, 0, 1)), _NOT_FINITE)
-    return _png(index.astype(np.uint8), _palette(p.low < 0 < p.high))
+    return _png(index.astype(np.uint8), _palette(signed))
 
 
 def _palette(signed: bool) -> npt.NDArray[np.uint8]:

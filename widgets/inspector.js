@@ -22,8 +22,7 @@ export function mount(host, shape, ask) {
     <span class="say" role="status" aria-live="polite"></span>`;
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
-  const state = { kernel: shape.kernel ?? 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null,
-    painted: [] };
+  const state = { kernel: shape.kernel ?? 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
   let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
@@ -43,10 +42,7 @@ export function mount(host, shape, ask) {
 
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
   /** The element inside the slot that has the focus, else null. */
-  const focusIn = (into) => {
-    const x = document.activeElement;
-    return into !== x && into.contains(x) ? x : null;
-  };
+  const focusIn = (into, x = document.activeElement) => into !== x && into.contains(x) ? x : null;
 
   /** Fills the slot with the answer to a request, or with what `joined` makes of the answers to several. A
       focus inside stays there. */
@@ -64,8 +60,8 @@ export function mount(host, shape, ask) {
     const lost = focusIn(into) ?? (document.activeElement === document.body ? had : null);
     into.innerHTML = html;
     settle(into);
-    if (lost) ([...into.querySelectorAll(lost.tagName)].find((x) =>
-      named(x) === named(lost)) ?? panel).focus({ preventScroll: true });
+    const like = (x) => named(x) === named(lost);
+    if (lost) ([...into.querySelectorAll(lost.tagName)].find(like) ?? panel).focus({ preventScroll: true });
   }
 
   function open(request = `${state.kernel}/${state.pane}`) {
@@ -107,12 +103,12 @@ export function mount(host, shape, ask) {
   function settle(part) {
     const hooks = { uid, point, ask, marked: () => state.mark };
     parts = parts.filter((x) => panel.contains(x.host));
-    const made = [];
-    for (const [name, start] of [["lines", lines], ["graph", graph], ["timeline", timeline],
-      ["sizes", whatIf], ["cells", cells]]) {
-      for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(start(x, hooks));
+    for (const [name, start] of Object.entries({ lines, graph, timeline, sizes: whatIf, cells })) {
+      for (const x of part.querySelectorAll(`[data-${name}]`)) {
+        const made = start(x, hooks);
+        if (made) parts.push(made); // it can be marked and searched
+      }
     }
-    parts.push(...made);
     unify(part);
     fit();
     for (const group of part.querySelectorAll("[data-roving]")) {
@@ -127,7 +123,7 @@ export function mount(host, shape, ask) {
       load([from, to], x, (both) => compared(both, JSON.parse(told)));
     }
     for (const x of part.querySelectorAll(".grip")) resizing(x);
-    // what the pointer was over may be gone, and with it the event that takes the mark back
+    // the element under the pointer may be gone, and then no event takes its mark back
     cancelAnimationFrame(hover);
     paint(state.mark, true);
   }
@@ -148,10 +144,10 @@ export function mount(host, shape, ask) {
       state.painted.push(x);
       if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }
     }
-    if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest",
-      inline: "nearest" });
-    for (const p of parts) if (panel.contains(p.host)) p.paint(mark, reveal
-      && p !== from).forEach((n, k) => { count[k] += n; });
+    if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+    for (const p of parts.filter((x) => panel.contains(x.host))) {
+      p.paint(mark, reveal && p !== from).forEach((n, k) => { count[k] += n; });
+    }
     if (!mark) say.textContent = "";
     else if (mark === state.mark) {
       say.textContent = `line ${mark.line}: ${count[0]} forward, ${count[1]} adjoint here`;
@@ -188,9 +184,8 @@ export function mount(host, shape, ask) {
   }
 
   function unify(part) {
-    const on = panel.querySelector("[data-toggle=unified]")?.checked;
-    if (on !== undefined) for (const p of parts) if (p.layout && p.unified !== on
-      && (part.contains(p.host))) { p.unified = on; p.layout(); }
+    const on = panel.querySelector("[data-toggle=unified]")?.checked, own = (p) => p.layout && part.contains(p.host);
+    if (on !== undefined) for (const p of parts.filter(own)) if (p.unified !== on) { p.unified = on; p.layout(); }
   }
 
   root.querySelector(".help").addEventListener("click", () => help(root));
@@ -262,16 +257,9 @@ export function mount(host, shape, ask) {
 
 /** The button that shows the inspector in the full window, above the page; Escape ends that. */
 function shownWhole(root) {
-  if (!root.showPopover) { // an old browser
-    root.querySelector(".whole").hidden = true;
-    return;
-  }
   const end = (e) => { if (e.key === "Escape") { show(false); e.stopPropagation(); } };
   function show(on) {
-    if (on) { root.popover = "manual"; root.showPopover(); } else {
-      root.hidePopover();
-      root.removeAttribute("popover");
-    }
+    if (on) { root.popover = "manual"; root.showPopover(); } else root.removeAttribute("popover"); // which hides it
     document[on ? "addEventListener" : "removeEventListener"]("keydown", end);
   }
   root.querySelector(".whole").addEventListener("click", () => show(!root.hasAttribute("popover")));
@@ -313,13 +301,11 @@ export function live({ model, el }, initial) {
   el.style.display = "none";
   const first = () => { if (!hide.isConnected) { el.style.display = ""; document.head.append(hide); } };
   const kept = new Map();
+  let size = 0;
   const keep = (request, html) => {
     kept.set(request, html);
-    for (let all = [...kept.values()].reduce((n, x) => n + x.length, 0); all > MOST_KEPT;) {
-      const [oldest, gone] = kept.entries().next().value;
-      kept.delete(oldest);
-      all -= gone.length;
-    }
+    size += html.length;
+    for (const [oldest, gone] of kept) if (size > MOST_KEPT) { kept.delete(oldest); size -= gone.length; }
   };
   const got = ({ kind, request, html, text, final }) => {
     if (final) keep(request, html);
@@ -358,6 +344,5 @@ export function live({ model, el }, initial) {
     return p;
   };
   mount(el, model.get("shape"), ask);
-  return () => { model.off("msg:custom", got); waiting.forEach((x) => clearInterval(x.clock)); hide.remove();
-    };
+  return () => { model.off("msg:custom", got); waiting.forEach((x) => clearInterval(x.clock)); hide.remove(); };
 }

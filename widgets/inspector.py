@@ -47,8 +47,8 @@ class Inspector(anywidget.AnyWidget):
         self.on_msg(self._take)
 
     def __repr__(self) -> str:
-        """The text in a notebook that is opened without its kernel."""
-        return "The live inspector needs a running kernel: run the cell. A static copy follows."
+        """The text where a front end shows no widgets."""
+        return "The live inspector is a widget, which is not shown here. A static copy follows."
 
     def _take(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
         if message.get("kind") == "stop":

@@ -70,18 +70,16 @@ function rowsOf(data, unified, open) {
       const head = n ? CONTEXT : 0, tail = n < data.h.length - 1 ? CONTEXT : 0,
         whole = b - a <= head + tail + 2 || open.has(n);
       for (let k = 0; k < b - a; k++) {
-        if (!whole && k === head) {
-          rows.push([-2, n, `${b - a - head - tail} unchanged lines`]);
-          k = b - a - tail - 1;
-          continue;
-        }
-        rows.push([a + k, unified ? -1 : c + k]);
+        const closed = !whole && k === head;
+        rows.push(closed ? [-2, n, `${b - a - head - tail} unchanged lines`] : [a + k, unified ? -1 : c + k]);
+        if (closed) k = b - a - tail - 1;
       }
     } else if (unified) {
       for (let k = a; k < b; k++) rows.push([k, -1, "gone"]);
       for (let k = c; k < d; k++) rows.push([-1, k, "came"]);
-    } else for (let k = 0; k < Math.max(b - a, d - c);
-    k++) rows.push([a + k < b ? a + k : -1, c + k < d ? c + k : -1, "chg"]);
+    } else for (let k = 0; k < Math.max(b - a, d - c); k++) {
+      rows.push([a + k < b ? a + k : -1, c + k < d ? c + k : -1, "chg"]);
+    }
   });
   return rows;
 }
@@ -100,8 +98,7 @@ function lines(host, hooks) {
   host.replaceChildren(scroller, ruler);
   const longest = (d) => d.t.reduce((w, x) =>
     Math.max(w, x.replace(/<[^>]*>|&\w+;/g, (m) => m[0] === "&" ? "." : "").length), 0);
-  const self = { host, label, unified: false, open: new Set(), rows: [], at: -1, mark: null,
-    hits: new Set(), here: 0 };
+  const self = { host, label, unified: false, open: new Set(), rows: [], at: -1, mark: null, hits: new Set(), here: 0 };
   const side = (right) => right && two ? data.r : data;
   const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
   const who = (row) => {
@@ -148,9 +145,8 @@ function lines(host, hooks) {
   function selected() {
     const s = getSelection(), none = [Infinity, -1];
     if (!s || s.isCollapsed || !body.contains(s.anchorNode) || !body.contains(s.focusNode)) return none;
-    const ends = [s.anchorNode, s.focusNode].map((x) =>
-      Number((x.nodeType === 1 ? x : x.parentElement).closest(".ln")?.dataset.row ?? -1)).sort((a,
-        b) => a - b);
+    const rowOf = (x) => Number((x.nodeType === 1 ? x : x.parentElement).closest(".ln")?.dataset.row ?? -1);
+    const ends = [s.anchorNode, s.focusNode].map(rowOf).sort((a, b) => a - b);
     return ends[0] >= 0 && ends[1] - ends[0] < MOST_SELECTED ? ends : none;
   }
   /** Draws the rows in view. Those that were in view stay the same elements: a button may be down on one,
@@ -158,9 +154,8 @@ function lines(host, hooks) {
   self.draw = () => {
     const [from, to] = selected();
     const first = Math.min(from, Math.max(0, Math.floor(scroller.scrollTop / ROW) - OVERSCAN));
-    const last = Math.max(to
-      + 1, Math.min(self.rows.length, Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW)
-        + OVERSCAN));
+    const low = Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW) + OVERSCAN;
+    const last = Math.max(to + 1, Math.min(self.rows.length, low));
     const kept = new Map();
     for (const x of [...body.children]) {
       const n = Number(x.dataset.row);
@@ -196,10 +191,8 @@ function lines(host, hooks) {
     if (mark) self.rows.forEach((row, n) => {
       const is = kin(row, mark);
       if (!is) return;
-      if (is === "near") { if (near < 0) near = n; } else {
-        count[is === "twin" ? 1 : 0]++;
-        if (first < 0) first = n;
-      }
+      if (is === "near") near = near < 0 ? n : near;
+      else { count[is === "twin" ? 1 : 0]++; first = first < 0 ? n : first; }
       const top = (100 * n / self.rows.length).toFixed(2);
       if (ticks.length < 300) ticks.push(`<i class="${is}" style="top:${top}%"></i>`);
     });
@@ -209,9 +202,8 @@ function lines(host, hooks) {
     return count;
   };
   self.reveal = (n) => {
-    const top = n * ROW, height = scroller.clientHeight;
-    if (top < scroller.scrollTop + ROW || top > scroller.scrollTop
-      + height - 2 * ROW) scroller.scrollTop = Math.max(0, top - height / 3);
+    const top = n * ROW, height = scroller.clientHeight, below = top - scroller.scrollTop;
+    if (below < ROW || below > height - 2 * ROW) scroller.scrollTop = Math.max(0, top - height / 3);
     self.draw();
   };
   /** Marks a source line as the one where something is, and scrolls to it. */
@@ -220,17 +212,14 @@ function lines(host, hooks) {
     const n = self.rows.findIndex((row) => row[0] >= 0 && data.l[row[0]] === line);
     n >= 0 ? self.reveal(n) : tint();
   };
-  self.go = (n) => { self.at = Math.min(Math.max(n, 0), self.rows.length - 1); self.reveal(self.at); tint();
-    };
+  self.go = (n) => { self.at = Math.min(Math.max(n, 0), self.rows.length - 1); self.reveal(self.at); };
   /** Marks the rows that contain the text; returns functions that go to them. */
   self.search = (text) => {
     const low = text.toLowerCase(), has = (d) => (d.plain ??= d.t.map((x) => plain(x).toLowerCase()));
     self.hits = new Set();
     if (low && self.open.size < closed.length) { closed.forEach((_, n) => self.open.add(n)); self.layout(); }
-    if (low) self.rows.forEach((row, n) => {
-      if ((row[0] >= 0 && has(data)[row[0]].includes(low))
-        || (row[1] >= 0 && two && has(data.r)[row[1]].includes(low))) self.hits.add(n);
-    });
+    const hit = (d, n) => low && d && n >= 0 && has(d)[n].includes(low);
+    self.rows.forEach((row, n) => { if (hit(data, row[0]) || hit(data.r, row[1])) self.hits.add(n); });
     tint();
     return [...self.hits].map((n) => () => self.go(n));
   };
@@ -255,10 +244,8 @@ function lines(host, hooks) {
     const n = rowAt(e);
     if (n >= 0 && !getSelection()?.toString()) { self.at = n; pick(n); }
   });
-  // no new rows under a click
-  host.addEventListener("focus", () => {
-    if (self.at < 0) { self.at = Math.ceil(scroller.scrollTop / ROW); tint(); }
-  });
+  // the focus does not scroll: a click would meet other rows
+  host.addEventListener("focus", () => { if (self.at < 0) { self.at = Math.ceil(scroller.scrollTop / ROW); tint(); } });
   const here = () => pick(self.at), keys = { Enter: here, " ": here };
   for (const [key, by] of Object.entries(MOVES)) keys[key] = () => self.go(Math.max(self.at, 0) + by);
   host.addEventListener("keydown", (e) => pressed(e, keys));

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from quadrants_lab.widgets import diff, graph
 from quadrants_lab.widgets.highlight import highlight
@@ -27,6 +27,8 @@ from quadrants_lab.widgets.tree import (
     Timeline,
     Tree,
     Word,
+    size_head,
+    ties,
 )
 
 # first word of a kind -> element; others are paragraphs
@@ -44,13 +46,10 @@ def data(value: object) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;")
 
 
-def ties(line: Line) -> dict[str, str]:
-    """The attributes that tie an element to its source line and statement; none if it has no source line."""
-    if line.span_line <= 0:
-        return {}
-    stmt = {"data-stmt": str(line.stmt)} if line.stmt >= 0 else {}
-    twin = {"data-adj": str(line.adjoint_of)} if line.adjoint_of >= 0 else {}
-    return {"data-span-line": str(line.span_line), **stmt, **twin}
+def spread(value: Mapping[str, object], name: str, rows: Iterable[object]) -> str:
+    """JSON as `data`, with a list of this name in which each of the rows is a line of its own."""
+    lines = ",\n".join(map(data, rows))
+    return f"{data(value)[:-1]},&quot;{name}&quot;:[\n{lines}\n]}}"
 
 
 def element(tag: str, attributes: Mapping[str, str], inner: str = "") -> str:
@@ -106,12 +105,9 @@ class Html:
         """A listing as data, of which the browser (`lines.js`) only draws the visible rows. Each entry of t is "source
         line, statement, statement whose adjoint it computes, HTML"; 0, -1 and -1 mean none."""
         told = {line: self.write(words).replace('"', "'") for line, words in x.notes.items()}
-        more = data({"n": x.numbers, "notes": told, "folds": x.folds, "top": x.top})
-        rows = ",\n".join(map(data, listed(x)))
+        lines = spread({"n": x.numbers, "notes": told, "folds": x.folds, "top": x.top}, "t", listed(x))
         attributes = f'role="listbox" tabindex="0" aria-label="{esc(x.label)}"'
-        return (
-            f'\n<div class="code lines" {attributes} data-lines="{more[:-1]},&quot;t&quot;:[\n{rows}\n]}}"></div>'
-        )
+        return f'\n<div class="code lines" {attributes} data-lines="{lines}"></div>'
 
     def difference(self, x: Difference) -> str:
         """An element that tells the browser the requests for the two listings, the hunks that differ, and the marked
@@ -125,28 +121,23 @@ class Html:
     def graph(self, x: Graph) -> str:
         if not x.view.drawn:
             drawing = graph.drawing(x.view)
-            nodes = ",\n".join(map(data, drawing.pop("nodes")))
-            x.view.drawn = f"{data(drawing)[:-1]},&quot;nodes&quot;:[\n{nodes}\n]}}"
+            x.view.drawn = spread(drawing, "nodes", drawing.pop("nodes"))
         dot = f' data-dot="{x.dot}"' if x.dot else ""
         return f'\n<div class="graph"{dot} data-graph="{x.view.drawn}"></div>'
 
     def timeline(self, x: Timeline) -> str:
         v = x.view
-        bars = ",\n".join(data([t, *(float(f"{w:.7g}") for w in (a, b)), *rest]) for t, a, b, *rest in v.bars)
+        bars = ([t, *(float(f"{w:.7g}") for w in (a, b)), *rest] for t, a, b, *rest in v.bars)
         told = {"title": v.title, "tracks": v.tracks, "names": v.names, "timed": v.timed, "cuts": v.cuts}
         told |= {"colours": [COLOURS[n % len(COLOURS)] for n in range(len(v.names))], "file": x.file}
-        return f'\n<div class="graph time" data-timeline="{data(told)[:-1]},&quot;bars&quot;:[\n{bars}\n]}}"></div>'
+        return f'\n<div class="graph time" data-timeline="{spread(told, "bars", bars)}"></div>'
 
     def sizetree(self, x: SizeTree) -> str:
         return "\n" + element("div", self.look("tree"), self.size(x.size, "0"))
 
     def size(self, e: SizeView, path: str) -> str:
         """A node of an expression; if it has operands it folds."""
-        value = "" if e.value is None else f"= {e.value:,}"
-        role: Tree = [Word(e.role, "muted"), " "] if e.role else []
-        note: Tree = [" ", Word(e.note, "muted")] if e.note else []
-        told = self.write([role, Word(e.text, "code"), " ", Word(value, "val"), note])
-        place = self.path(path)
+        told, place = self.write(size_head(e)), self.path(path)
         if not e.children:
             return "\n" + element("div", self.look("leaf") | place, told)
         kids = "".join(self.size(child, f"{path}.{n}") for n, child in enumerate(e.children))
@@ -172,13 +163,13 @@ class Html:
 
 
 MOST_LISTED = 64
-# by the id of the lines, which are held so that no others have it, and by language
+# by the id of the lines, which an entry keeps alive so that no other lines get the id, and by language
 _listed: dict[tuple[int, str], tuple[Sequence[Line], list[str]]] = {}
 
 
 def listed(x: Lines) -> list[str]:
     """The lines as entries of a listing. HTML in them has single quotes, which JSON in an attribute need not escape.
-    Those of the last listings are known, for differences show a listing many times."""
+    The entries of the last listings are cached, because differences show the same listing many times."""
     key = id(x.lines), x.language
     if key not in _listed:
         texts = highlight([line.text for line in x.lines], x.language)

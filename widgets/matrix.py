@@ -9,9 +9,9 @@ from quadrants_lab.widgets.tree import (
     Control,
     Table,
     Tree,
-    Word,
     bars,
     bold,
+    broken,
     button,
     head,
     seconds,
@@ -82,7 +82,7 @@ def _device(view: KernelView, name: str, known: str, runs: Sequence[BackendRun])
     notes = [known] if known else []
     notes += [f"did not run: {r.problem.splitlines()[0]}" for r in runs if r.problem and r.problem != known]
     notes += [f"no code: {m.problem.splitlines()[0]}" for m in code.made(view, name) if m.problem]
-    return [[Word((), "br") if n else (), note] for n, note in enumerate(dict.fromkeys(notes))]
+    return broken(dict.fromkeys(notes))
 
 
 def _registers(view: KernelView, backend: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.ir.nodes import Kernel, Stmt
+from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import statement_lines
 
@@ -128,8 +128,7 @@ class SizeView:
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report. ``bytes``: for one running iteration. ``cure``: how to save them. ``choice``: why
-    the value is kept instead of recomputed."""
+    """A row of the launch report. ``bytes``: per thread; ``cure``: how to save them; ``choice``: why not recompute."""
 
     stack: int
     name: str
@@ -197,15 +196,14 @@ class StageView(Lazy[CodeView]):
 @dataclass(slots=True)
 class Pictured:
     """An array of some ``shape`` as slices of rows and columns. ``slices``: the numbers of those in ``values``, of the
-    axes before the last two. ``values``: slice, row, column; each is the mean of a ``block`` of elements. ``low``,
-    ``high``: the ends of the scale of colours. ``first``: the slice that is shown first."""
+    axes before the last two. ``values``: slice, row, column; each is the mean of a ``block`` of elements. ``signed``:
+    there are values below zero and above it. ``first``: the slice that is shown first."""
 
     shape: tuple[int, ...]
     slices: list[int]
     values: npt.NDArray[np.float32]
     block: tuple[int, int]
-    low: float
-    high: float
+    signed: bool
     first: int
 
 
@@ -227,11 +225,10 @@ class ArrayView:
 
 @dataclass(slots=True)
 class BackendRun:
-    """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there
-    were none). ``lane_bytes``: bytes of adstacks for one running iteration; ``heap_bytes``: bytes of all adstacks.
-    ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``apart``: the
-    greatest of an array's differences relative to its greatest value. ``note``: what the times mean on a simulation,
-    and what ran otherwise in the cell. ``problem``: why it did not run."""
+    """A launch on one backend. ``first``: seconds of the first launch. ``seconds``: the median of the others, 0 without
+    any. ``lane_bytes``: of adstacks for one running iteration; ``heap_bytes``: of all adstacks. ``greatest``: the
+    greatest difference from the home backend and its place, "" for the home backend. ``apart``: the greatest difference
+    relative to the array's greatest value. ``note``: what to know of the times. ``problem``: why it did not run."""
 
     name: str
     first: float = 0.0
@@ -256,9 +253,9 @@ class BackendRun:
 
 @dataclass(slots=True)
 class RooflineView:
-    """How near a launch is to its device's limits. ``bytes``: the bytes that must move at least. ``operations``: the
-    number of floating-point operations. ``seconds``: the time of the launch. ``bandwidth``, ``rate``: the device's
-    measured bytes and operations per second, in ``dtype``. ``problem``: why they are unknown, else ""."""
+    """How near a launch is to its device's limits. ``bytes``: that must move at least. ``operations``: floating
+    point ones. ``seconds``: the time of the launch. ``bandwidth``, ``rate``: the device's measured bytes and operations
+    per second, in ``dtype``. ``problem``: why they are unknown, else ""."""
 
     bytes: float = 0.0
     operations: float = 0.0
@@ -281,11 +278,10 @@ class RooflineView:
 
 @dataclass(slots=True)
 class LaunchView:
-    """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``warm``: the median of the
-    warm launches, or of those that compare backends, else ``seconds``. ``times``: of compilation and launches, by one
-    clock. ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without
-    --arch. ``roofline``: None if the launch failed. ``schedule``: where each task stands, and what the device does with
-    it and why. ``note``: why arrays are missing, or how exact they are."""
+    """One launch. ``mode``: "forward" or "gradient". ``warm``: the median of warm launches, or of those that compare
+    backends, else ``seconds``. ``times``: of compilation and launches, by one clock. ``place``: the backend.
+    ``compared``: the same launch on each backend of --arch, its own first. ``roofline``: None if the launch failed.
+    ``schedule``: the place of each task, and what the device does with it. ``note``: on the arrays."""
 
     mode: str
     seconds: float
@@ -300,8 +296,7 @@ class LaunchView:
     warm: float = 0.0
 
     def __post_init__(self) -> None:
-        again = self.compared[0].seconds if self.compared else 0.0
-        self.warm = self.warm or again or self.seconds
+        self.warm = self.warm or next((run.seconds for run in self.compared), 0.0) or self.seconds
 
 
 @dataclass(slots=True)
@@ -347,14 +342,13 @@ class StepStatement:
 
 @dataclass(slots=True)
 class StepTrace:
-    """A window of the events of one iteration. ``events``: (index in ``statements``, value as text, operands as text)
-    in order; the value of a trip and of the end of a loop is a list of the index ("" for none) and the carried values.
-    ``stacks``: name, line, dtype. ``cut``: there are events after the window.
-    ``first``: number of the first event, from 0. ``past``: summary of the events before it, as (index of the statement,
-    value, number of the event). ``below``: for each stack the number of slots that ``past`` leaves out. ``found``:
-    number of the wanted event, -1 for none. ``turn``: number of the first event of reverse code, -1 if it comes after
-    the window. ``back``: the task has reverse code. ``hidden``: names that only the compiler uses. ``why``: why it is
-    this iteration, if nobody asked for it."""
+    """A window of the events of one iteration. ``events``: (index in ``statements``, value as text, operands as text).
+    The value of a trip and of the end of a loop is a list: the index ("" for none) and the carried values. ``stacks``:
+    name, line, dtype. ``cut``: there are events after the window. ``first``: number of the first event, from 0.
+    ``past``: summary of the events before it: (index of the statement, value, number of the event). ``below``: for each
+    stack the number of slots that ``past`` leaves out. ``found``: number of the wanted event, -1 for none. ``turn``:
+    number of the first event of reverse code, -1 if the window ends before. ``back``: the task has reverse code.
+    ``hidden``: names that only the compiler uses. ``why``: why this iteration is shown, if nobody asked for it."""
 
     lane: str
     box: str
@@ -374,11 +368,10 @@ class StepTrace:
 
 @dataclass(slots=True)
 class LaunchSteps:
-    """The traces of a launch. ``number``: of the launch in the program, from 1; a gradient has the number of its
-    launch. ``mode``: "forward" or "gradient". ``tasks``: their titles. ``make(task, lane, where)``: traces an
-    iteration (lane "": the one that adds most to a gradient, or the first) around a place
-    (`notebook.step_trace.wanted`; "": its beginning), or raises QuadrantsError. ``task``: the one shown first.
-    ``task_of(line)``: the first task with a statement of that line, else ``task``."""
+    """The traces of a launch. ``number``: of the launch in the program, from 1; a gradient has that of its launch.
+    ``mode``: "forward" or "gradient". ``tasks``: titles. ``make(task, lane, where)``: traces an iteration (lane "": the
+    one that adds most to a gradient, or the first) around a place (`notebook.step_trace.wanted`), or raises
+    QuadrantsError. ``task``: shown first. ``task_of(line)``: the first task with a statement of that line."""
 
     number: int
     mode: str
@@ -455,6 +448,14 @@ class KernelView:
         return self.lowered[name].make() if name in self.lowered else self.traces.get(name, [])
 
     @property
+    def no_gradient(self) -> str:
+        """Why there is no gradient to show, if there is none, and what to do."""
+        first = [passes[0].after.buffers.values() for passes in self.traces.values() if passes]
+        if first and not any(buffer.grad for buffers in first for buffer in buffers):
+            return f"{self.name} has no gradient: it uses no field or array that was made with needs_grad=True"
+        return f"there is no gradient yet: call {self.name}.grad(), or give the cell --grad LOSS"
+
+    @property
     def seconds(self) -> float:
         """The seconds of its launches together."""
         return sum(x.seconds for x in self.launches)
@@ -491,10 +492,9 @@ def span_line(span: Span | None, file: str) -> int:
 
 def view_lines(view: KernelView, kernel: Kernel | None) -> list[Line]:
     """The IR text of a kernel of the view's traces, with the source line and statement of each line; cached."""
-
-    def line(text: str, stmt: Stmt | None) -> Line:
-        return Line(text) if stmt is None else Line(text, span_line(stmt.span, view.file), stmt.id, stmt.adjoint_of)
-
     if id(kernel) not in view.texts:
-        view.texts[id(kernel)] = [line(*row) for row in statement_lines(kernel)] if kernel is not None else []
+        view.texts[id(kernel)] = [
+            Line(text) if s is None else Line(text, span_line(s.span, view.file), s.id, s.adjoint_of)
+            for text, s in (statement_lines(kernel) if kernel is not None else ())
+        ]
     return view.texts[id(kernel)]

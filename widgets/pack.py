@@ -34,7 +34,12 @@ def script() -> str:
     """The module: all parts in one scope, without comments and indentation."""
     text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
     text += f"const SAVED = {json.dumps(STANDALONE)};\n"  # the colours of a graph in a file
-    return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", text)
+    return short(text)
+
+
+def short(script: str) -> str:
+    """The script without comments and indentation."""
+    return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", script)
 
 
 @cache

@@ -66,8 +66,8 @@ def answer(view: KernelView) -> str:
 
 
 def launch(view: LaunchView, request: str = "") -> Tree:
-    """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: begins those for other
-    slices of arrays."""
+    """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: the prefix of the
+    requests for slices of arrays, "" for a table without controls."""
     where = f" on {view.place}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
     given = [Word([code(k), f" = {v}"], "chip") for k, v in view.arguments]

@@ -58,7 +58,6 @@ function cells(host, hooks) {
   const by = (r, c) => () => frame.isConnected ? choose(at[0] + r, at[1] + c) : choose(0, 0);
   const keys = { ArrowUp: by(-1, 0), ArrowDown: by(1, 0), ArrowLeft: by(0, -1), ArrowRight: by(0, 1) };
   host.addEventListener("keydown", (e) => pressed(e, keys));
-  return { host, label: "values", paint: () => [0, 0] };
 }
 
 /** Makes `host` live: sliders, trees, and the bytes of each stack and of all stacks. */
@@ -72,8 +71,7 @@ function whatIf(host) {
   const value = (node) => Math.max(0, sizeOf(node, given, {}, { left: MOST_TRIPS }));
 
   for (const input of host.querySelectorAll("input[data-leaf]")) {
-    const { leaf, start } = input.dataset,
-      shown = host.querySelector(`output[data-of="${CSS.escape(leaf)}"]`);
+    const { leaf, start } = input.dataset, shown = host.querySelector(`output[data-of="${CSS.escape(leaf)}"]`);
     input.addEventListener("input", () => {
       if (input.value === start) delete given.leaf[leaf]; else given.leaf[leaf] = Number(input.value);
       shown.textContent = input.dataset.scale ? `× ${Number(input.value) / 100}` : text(Number(input.value));
@@ -126,5 +124,4 @@ function whatIf(host) {
     }));
   }
   work();
-  return { host, label: "sizes", paint: () => [0, 0] };
 }

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
-from quadrants_lab.widgets.stacks import NO_GRADIENT
 from quadrants_lab.widgets.tree import (
     Block,
     Control,
@@ -31,7 +30,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     shown = [s for s in view.stacks if s.size is not None]
     if not shown:
         launched = bool(view.traces.keys() - {"forward"})
-        return empty(NO_STACK if launched else NO_GRADIENT)
+        return empty(NO_STACK if launched else view.no_gradient)
     seen, note = observed(view) if rest == ["seen"] else ({}, "")
     data = {
         "arrays": {name: {"data": values, "shape": shape} for name, (values, shape) in view.arrays.items()},
@@ -66,7 +65,7 @@ def answer(view: KernelView) -> str:
 
 
 def _heap(view: KernelView) -> Tree:
-    """What the launch took; nothing if that is not known."""
+    """The memory that all stacks took in the launch; nothing if it is unknown."""
     held, lanes = view.heap
     if not held:
         return ()

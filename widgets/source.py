@@ -78,8 +78,8 @@ def beginning(view: KernelView) -> int | None:
 
 
 def margin(view: KernelView) -> dict[int, list[Word]]:
-    """Source line -> a badge for its values, which is all that the gutter has room for: for its stacks, or else for
-    values without a stack. Its tip tells of each."""
+    """Source line -> one badge, because the gutter has no room for more: for the line's stacks, or else for its values
+    without a stack. The tip of the badge tells of all of them."""
     stacks: dict[int, list[StackView]] = {}
     for stack in view.stacks:
         stacks.setdefault(stack.line, []).append(stack)

@@ -7,7 +7,6 @@ from quadrants_lab.widgets.model import KernelView, Line
 from quadrants_lab.widgets.run import STACK_BYTES
 from quadrants_lab.widgets.tree import Block, Graph, Table, Tree, bold, count, empty, foot, head, size
 
-NO_GRADIENT = "there is no gradient yet: call .grad() or give --grad LOSS"
 NO_STACK = (
     "This gradient keeps nothing on a stack: every value that the reverse reads is still in memory or can be computed "
     "again."
@@ -20,7 +19,7 @@ DEPTHS = (
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     if not answer(view):
-        return empty(NO_GRADIENT)
+        return empty(view.no_gradient)
     graphs = [t.scc for t in view.graphs if t.scc is not None]
     if rest[1:] == ["dot"]:
         return as_file(graphs[int(rest[0])])

@@ -87,8 +87,8 @@ STYLE = {
     "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{ORANGE}", "hv": "",
     "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
     **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{GREY}"),
-    "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
-    **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
+    "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold",
+    "badge push": f"color:{ORANGE}", "lost": "color:#6e6e6e", "num": "text-align:right",
     **{f"verdict {level}": f"background:{colour};color:#fff;border-radius:4px;padding:0 8px;font-weight:600"
        for level, (_, colour) in LEVELS.items()},
     **{f"card {level}": f"border-left:4px solid {colour};padding:2px 10px;margin:6px 0"

@@ -21,13 +21,13 @@ HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the e
 
 /** The state after events: values by name, stacks, open loops, and what was written. */
 class Frame {
-  constructor(data) { Object.assign(this, {
-    data, values: new Map(), stacks: data.below.map(() => []), loops: [], writes: []
-  }); }
+  values = new Map();
+  loops = [];
+  writes = [];
+  constructor(data) { Object.assign(this, { data, stacks: data.below.map(() => []) }); }
   set(name, value, n) {
     if (!name || name === "_") return;
-    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name,
-      row = this.values.get(own) ?? {};
+    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name, row = this.values.get(own) ?? {};
     Object.assign(row, adjoint ? { adjoint: value, adjointAt: n } : { value, valueAt: n });
     this.values.set(own, row);
   }
@@ -49,8 +49,7 @@ class Frame {
 }
 
 /** The number that a step shows: a value, an adjoint, what is popped or added to memory; "" for none. */
-const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "")
-  : value;
+const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "") : value;
 const bit = (tag, text, name) => make(tag, name ? { class: name } : {}, text);
 /** Scrolls the box around x, and nothing else. */
 const reveal = (x) => {
@@ -87,8 +86,7 @@ function stepper(root, ask) {
     });
     if (mine !== waits) return;
     waits = 0;
-    const told = new DOMParser().parseFromString(answer, "text/html").body,
-      found = told.querySelector("[data-window]");
+    const told = new DOMParser().parseFromString(answer, "text/html").body, found = told.querySelector("[data-window]");
     if (!found) { draw(); now.append(...told.childNodes); stop(); return; }
     const given = JSON.parse(found.dataset.window);
     if (given.found < 0 && where !== "last") { draw(); say(otherwise); stop(); return; }
@@ -98,8 +96,8 @@ function stepper(root, ask) {
   const after = { // the next step of a kind: a test, the text if there is none
     push: [(n, k) => uses(n, "push", k), "nothing is pushed after this"],
     pop: [(n, k) => uses(n, "pop", k), "nothing is popped after this"],
-    lost: [(n) => [data.e[n - data.first][1]].flat().some((x) =>
-      /^-?(nan|inf)$/.test(told(statement(n)[2], x))), "all is finite after this"],
+    lost: [(n) => [data.e[n - data.first][1]].flat().some((x) => /^-?(nan|inf)$/.test(told(statement(n)[2], x))),
+      "all is finite after this"],
     line: [(n, k) => line(n) === k, "no later step is of this line"],
   };
   const uses = (n, kind, k) => statement(n)[2] === kind && (k ?? statement(n)[4]) === statement(n)[4];
@@ -134,8 +132,8 @@ function stepper(root, ask) {
     const [, , kind, name, stack] = statement(n), value = told(kind, data.e[n - data.first][1]),
       [, , before, , same] = statement(n - 1 < data.first ? n : n - 1);
     if (secret(name) || value === "" || value === "None" || !Number.isFinite(Number(value))) return null;
-    if (kind === "top" || (kind === "pop" && !(before === "top" && same === stack))) return [value,
-      `the value that ${data.names[stack]} gives back`];
+    const gives = kind === "top" || (kind === "pop" && !(before === "top" && same === stack));
+    if (gives) return [value, `the value that ${data.names[stack]} gives back`];
     if (kind === "value" && name.endsWith(".grad")) return [value, name];
     const grad = kind === "write" && /^(.*\.grad\[.*\]) .*= /.exec(data.e[n - data.first][1]);
     return grad ? [value, `what is added to ${grad[1]}`] : null;
@@ -282,11 +280,8 @@ function stepper(root, ask) {
       const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn;
       // a selection stays
       [value, adjoint].forEach((x = "", k) => { if (cells[k].textContent !== x) cells[k].textContent = x; });
-      Object.assign(cells[0], {
-        className: valueAt === at ? "num fresh" : old ? "num muted" : "num",
-        title: old ? "as the way forwards left it" : ""
-      });
-      if (!old) cells[0].removeAttribute("title");
+      cells[0].className = valueAt === at ? "num fresh" : old ? "num muted" : "num";
+      old ? cells[0].title = "as the way forwards left it" : cells[0].removeAttribute("title");
       cells[1].className = adjointAt === at ? "num fresh" : "num";
       picks[1].hidden = adjoint === undefined;
       picks[0].hidden = value === undefined;
@@ -311,8 +306,7 @@ function stepper(root, ask) {
   function series(name) {
     const found = [];
     // later values are hidden while predicting
-    data.e.slice(0, options.predict.checked ? at - data.first + 1
-      : undefined).forEach(([number, value], i) => {
+    data.e.slice(0, options.predict.checked ? at - data.first + 1 : undefined).forEach(([number, value], i) => {
       const [, , kind, own, , carried] = data.s[number];
       if (kind === "value" || kind === "top") {
         if (own === name) found.push([data.first + i, Number(value)]);
@@ -334,8 +328,7 @@ function stepper(root, ask) {
     for (const name of plots) {
       if (!drawn.has(name)) drawn.set(name, newPlot(name));
       const points = series(name), finite = points.filter(([, y]) => Number.isFinite(y)).map(([, y]) => y);
-      const low = finite.reduce((a, b) => Math.min(a, b), Infinity),
-        high = finite.reduce((a, b) => Math.max(a, b), -Infinity), span = high - low || 1;
+      const low = Math.min(...finite), high = Math.max(...finite), span = high - low || 1;
       const { caption, image, curve } = drawn.get(name), other = points.length - finite.length;
       const range = `${low.toPrecision(4)} to ${high.toPrecision(4)}`;
       const told = `${name}: ${finite.length ? range : "no finite value in these steps"}${
@@ -365,8 +358,9 @@ function stepper(root, ask) {
     find(".plot").append(figure);
     return { figure, caption, image, curve };
   }
-  function cursor() { for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d",
-    `M${across(at).toFixed(1)},0V${HIGH}`); }
+  function cursor() {
+    for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d", `M${across(at).toFixed(1)},0V${HIGH}`);
+  }
 
   take(JSON.parse(root.dataset.stepper));
   root.removeAttribute("data-stepper");

@@ -65,7 +65,7 @@ def _bar(*parts: Tree) -> Control:
 
 
 def _shown(view: KernelView, steps: StepsView, prefix: str) -> Tree:
-    """What chooses the launch, the task and the iteration, each of which loads all of it again; and the stepper."""
+    """The controls for launch, task and iteration, each of which loads the whole pane again; and the stepper."""
     launch, tasks = steps.shown, list[Tree]()
     which = _by_number(steps, prefix, launch.id)
     if 1 < len(steps.launches) <= MOST_LAUNCHES:

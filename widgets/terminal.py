@@ -24,7 +24,7 @@ from quadrants_lab.widgets.tree import (
     Tree,
     Word,
     head,
-    muted,
+    size_head,
 )
 
 _STYLES = {
@@ -126,9 +126,7 @@ class _Pen:
 
     def size(self, e: SizeView) -> None:
         """A node of an expression on a line of its own, and its operands below it."""
-        value = "" if e.value is None else f"= {e.value:,}"
-        role, note = ([muted(f"{e.role} ")] if e.role else []), ([muted(f" {e.note}")] if e.note else [])
-        self.line([role, f"{e.text} ", Word(value, "val"), note], "")
+        self.line(size_head(e), "")
         self.deep += 1
         for child in e.children:
             self.size(child)

@@ -16,27 +16,21 @@ function inSeconds(s) {
 function timeline(host, hooks) {
   const data = JSON.parse(host.dataset.timeline), { tracks, names, colours, timed, cuts } = data;
   host.removeAttribute("data-timeline");
-  const bars = data.bars.map(([track, begin, end, name, kept, of], n) =>
-    ({ n, track, begin, end, name, kept, of }));
+  const bars = data.bars.map(([track, begin, end, name, kept, of], n) => ({ n, track, begin, end, name, kept, of }));
   const back = new Map(bars.filter((b) => b.of >= 0).map((b) => [b.of, b.n]));
   const rows = tracks.map((_, t) => bars.filter((b) => b.track === t).sort((a, b) => a.begin - b.begin));
   const curve = bars.slice().sort((a, b) => a.end - b.end), last = curve.at(-1).end;
   const most = bars.reduce((m, b) => Math.max(m, b.kept), 0);
   const least = bars.reduce((m, b) => b.end > b.begin ? Math.min(m, b.end - b.begin) : m, last);
   const floor = tracks.length * TRACK + (most ? KEPT : 8), high = floor + AXIS;
-  const svg = sketch("svg", { role: "application", tabindex: 0, "aria-label": data.title,
-    style: `height:${high}px` });
+  const svg = sketch("svg", { role: "application", tabindex: 0, "aria-label": data.title, style: `height:${high}px` });
   const drawing = sketch("g"), now = make("p", { class: "now", role: "status", "aria-live": "polite" });
   let wide = 0, t0 = 0, scale = 0, at = null, due = 0;
   const px = (t) => LABELS + (t - t0) * scale, room = () => wide - LABELS - 12;
   const told = (value) => timed ? inSeconds(value) : `${Math.round(value)}`;
 
-  /** The bars of a list, sorted by their ends, that end behind the left edge. */
-  function from(list) {
-    let low = 0, end = list.length;
-    while (low < end) { const k = (low + end) >> 1; if (list[k].end < t0) low = k + 1; else end = k; }
-    return low;
-  }
+  /** The first bar of a list that ends behind the left edge. */
+  const from = (list) => { const k = list.findIndex((b) => b.end >= t0); return k < 0 ? list.length : k; };
   function drawBars(list, y) {
     const paths = new Map(), words = [], right = t0 + (wide - LABELS) / scale;
     let edge = -1;
@@ -44,9 +38,8 @@ function timeline(host, hooks) {
       const b = list[k], x = Math.max(px(b.begin), LABELS - 2), w = Math.max(px(b.end) - x, 1);
       if (x + w <= edge) continue; // its pixel is drawn
       edge = Math.max(Math.floor(x) + 1, x + w - 0.5);
-      const shown = Math.min(x + w, wide) - x, colour = colours[b.name];
-      paths.set(colour, `${paths.get(colour) ?? ""}M${x.toFixed(1)},${y + 3}h${
-        Math.max(shown - (w > 4), 0.8).toFixed(1)}v${TRACK - 6}h-${Math.max(shown - (w > 4), 0.8).toFixed(1)}Z`);
+      const shown = Math.min(x + w, wide) - x, colour = colours[b.name], long = Math.max(shown - (w > 4), 0.8).toFixed(1);
+      paths.set(colour, `${paths.get(colour) ?? ""}M${x.toFixed(1)},${y + 3}h${long}v${TRACK - 6}h-${long}Z`);
       if (shown > names[b.name].length * LETTER + 8) {
         words.push(`<text class="in" x="${(x + 4).toFixed(1)}" y="${y + 17}">${escaped(names[b.name])}</text>`);
       }
@@ -104,8 +97,9 @@ function timeline(host, hooks) {
   function say(b) {
     if (!b) { now.textContent = ""; return; }
     const other = back.get(b.n) ?? b.of, what = b.of >= 0 ? "its launch" : "its gradient";
+    const out = cuts.filter(([place]) => b.begin < place && place < b.end).reduce((sum, [, cut]) => sum + cut, 0);
     now.textContent = `${tracks[b.track]} ${b.n + 1}: ${names[b.name]}${timed
-      ? `, ${inSeconds(b.end - b.begin)} at ${inSeconds(b.begin)}` : ""}, ${inBytes(b.kept)} kept${
+      ? `, ${inSeconds(b.end - b.begin + out)} at ${inSeconds(b.begin)}` : ""}, ${inBytes(b.kept)} kept${
       other >= 0 ? `; Enter goes to ${what}` : ""}`;
   }
   function choose(b) {
@@ -119,8 +113,7 @@ function timeline(host, hooks) {
   const under = (e) => {
     const r = svg.getBoundingClientRect(), t = t0 + (e.clientX - r.left - LABELS) / scale;
     const list = rows[Math.floor((e.clientY - r.top) / TRACK)] ?? [], near = 3 / scale;
-    return list.find((b) => b.begin <= t && t <= b.end)
-      ?? list.find((b) => b.begin - near <= t && t <= b.end + near);
+    return list.find((b) => b.begin <= t && t <= b.end) ?? list.find((b) => b.begin - near <= t && t <= b.end + near);
   };
   function beside(step) {
     if (!at) return rows[0][0] ?? bars[0];
@@ -155,5 +148,4 @@ function timeline(host, hooks) {
     wide = svg.clientWidth;
     if (wide && wide !== before) place(t0, before ? scale * room() / (before - LABELS - 12) : 0);
   }).observe(svg);
-  return { host, label: "timeline", paint: () => [0, 0] };
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.tape.tracing import AGAIN, FORWARD, GRADIENT, TRACKS, Ran, as_json, pairs
+from quadrants_lab.runtime.tape.tracing import AGAIN, COMPILE, FORWARD, GRADIENT, TRACKS, Ran, as_json, pairs
 from quadrants_lab.widgets.graph import as_file
 from quadrants_lab.widgets.model import Bar, KernelView, TimelineView
 from quadrants_lab.widgets.program import program, seconds_of
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report
 
 MOST_BARS = 8_000  # of a timeline; of a longer program, several launches of a kernel are one bar
-LONG, SHORT = 0.1, 0.02  # of the time of all launches: a pause that is cut, and what is left of it
+LONG, SHORT = 0.1, 0.02  # of the time of all launches: a pause or compile that is cut, and what is left of it
 WIDTH, COLUMNS, TRACK, KEPT, LABELS = 880, 220, 22, 44, 84  # of the drawing without scripts
 HINT = (
-    "A filled arrow head at a launch is a read of a field, one at a field a write. A hollow head says that a gradient "
-    "flows back there. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence "
-    "of launches that repeats."
+    "A filled arrow head at a launch marks a read of a field, at a field a write. A hollow head marks where a gradient "
+    "flows back. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence of "
+    "launches that repeats."
 )
-COMPILES = "the first launch of a kernel contains its compile."
 UNTIMED = "each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
 
 
@@ -106,30 +105,36 @@ def timeline(report: Report, file: str = "") -> Tree:
         return why
     view = timeline_view(report)
     names: list[Tree] = [[Word("■", colour_of(n)), f" {name}; "] for n, name in enumerate(view.names)]
-    cut = f" Pauses of {seconds(sum(s for _, s in view.cuts))} in all are cut out, at dashed lines."
+    cut = f" In all {seconds(sum(s for _, s in view.cuts))} without launches are cut out, at dashed lines."
     kept: Tree = [Word("■", "grey"), " bytes kept; "] if report.kept_bytes else ""
-    legend = foot(*names, kept, COMPILES if report.ran else UNTIMED, cut if view.cuts else "")
+    legend = foot(*names, kept, "" if report.ran else UNTIMED, cut if view.cuts else "")
     return [Timeline(view, file), legend, why if report.kept_bytes or report.stretches else ()]
 
 
 def timeline_view(report: Report) -> TimelineView:
     """The data of the timeline."""
-    ran = sorted(report.ran or untimed(report), key=lambda x: x.begin)
-    tracks = [track for track in range(len(TRACKS)) if track != AGAIN or any(x.track == AGAIN for x in ran)]
+    ran = sorted(report.ran or untimed(report), key=lambda x: (x.track == COMPILE, x.begin))
+    tracks = sorted({FORWARD, GRADIENT, *(x.track for x in ran)})
+    rows = {track: n for n, track in enumerate(tracks)}
     names = list(dict.fromkeys(x.kernel for x in ran))
     numbers = {name: n for n, name in enumerate(names)}
     of = pairs(ran)
-    pause = LONG * sum(x.end - x.begin for x in ran) if report.ran else float("inf")
-    bars: list[Bar] = []
+    pause = LONG * sum(x.end - x.begin for x in ran if x.track != COMPILE) if report.ran else float("inf")
+    left = pause * SHORT / LONG
+    made: dict[int, Bar] = {}
     cuts: list[tuple[float, float]] = []
-    ended, less = ran[0].begin, ran[0].begin
-    for n, x in enumerate(ran):
+    ended = less = min(x.begin for x in ran)
+    for n, x in sorted(enumerate(ran), key=lambda both: both[1].begin):
         if x.begin - ended > pause:
-            left = pause * SHORT / LONG
             cuts.append((ended - less + left / 2, x.begin - ended - left))
             less += cuts[-1][1]
+        begin = x.begin - less
+        if x.track == COMPILE and x.begin >= ended and x.end - x.begin > pause:
+            cuts.append((begin + left / 2, x.end - x.begin - left))
+            less += cuts[-1][1]
         ended = max(ended, x.end)
-        bars.append((x.track, x.begin - less, x.end - less, numbers[x.kernel], x.kept, of.get(n, -1)))
+        made[n] = rows[x.track], begin, x.end - less, numbers[x.kernel], x.kept, of.get(n, -1)
+    bars = [made[n] for n in range(len(ran))]
     if len(bars) > MOST_BARS:
         bars = _merged(bars, -(-len(bars) // MOST_BARS))
     return TimelineView(report.title(), [TRACKS[t] for t in tracks], names, bars, bool(report.ran), cuts)

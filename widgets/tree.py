@@ -6,7 +6,7 @@ A tree is a text, a node, or a sequence of trees. Texts are escaped by the write
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TypeAlias
@@ -199,9 +199,27 @@ def empty(text: str) -> Block:
     return Block(text, "none")
 
 
+def broken(lines: Iterable[str]) -> Tree:
+    """Lines below each other in one cell of a table."""
+    return [[Word((), "br") if n else (), line] for n, line in enumerate(lines)]
+
+
 def chips(rows: Sequence[tuple[Tree, str]]) -> Tree:
     """Names with values; nothing if there are none."""
     return Block([Word([name, " ", bold(value)], "chip") for name, value in rows], "chips") if rows else ()
+
+
+def size_head(e: SizeView) -> Tree:
+    """A node of an expression, with its value."""
+    value = "" if e.value is None else f"= {e.value:,}"
+    role: Tree = [muted(e.role), " "] if e.role else ""
+    return [role, code(e.text), " ", Word(value, "val"), [" ", muted(e.note)] if e.note else ""]
+
+
+def ties(line: Line) -> dict[str, str]:
+    """The attributes that tie an element to its source line and statement; none if it has no source line."""
+    told = (("span-line", line.span_line, 1), ("stmt", line.stmt, 0), ("adj", line.adjoint_of, 0))
+    return {f"data-{name}": str(n) for name, n, least in told if n >= least} if line.span_line > 0 else {}
 
 
 # --- controls ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 the id of its statement; LLVM preserves locations. The IR or assembly that comes out is shown without the locations."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from quadrants_lab.backends import Stage
 from quadrants_lab.ir.nodes import NO_ID
@@ -74,7 +76,12 @@ def stage(name: str, lines: list[str], ids: list[int]) -> Stage:
     """LLVM IR as a stage."""
     count = sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
     merged = sum(1 for line in lines if " = phi " in line)
-    return Stage(name, "\n".join(lines), tuple(ids), count, phis=merged)
+    return headed(name, (), lines, ids, count, phis=merged)
+
+
+def headed(name: str, head: Sequence[str], lines: list[str], ids: list[int], count: int, **more: Any) -> Stage:
+    """A stage of ``count`` instructions that begins with the lines ``head``. ``more``: further fields of the stage."""
+    return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count, **more)
 
 
 # --- assembly ---------------------------------------------------------------------------------------------------
@@ -112,3 +119,8 @@ class Assembly:
     def count(self, lines: list[str]) -> int:
         """The number of instructions."""
         return sum(1 for line in lines if self.instruction.match(line))
+
+    def stage(self, name: str, text: str, head: Sequence[str] = (), **more: Any) -> Stage:
+        """The assembly as a stage. ``head``: lines to show before it; ``more``: further fields of the stage."""
+        lines, ids = self.lines(text)
+        return headed(name, head, lines, ids, self.count(lines), **more)

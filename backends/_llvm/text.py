@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -277,8 +277,7 @@ class Module:
         self.private_space = 0  # LLVM's index of the address space of local variables
         self.atomic_scope = ""  # LLVM's syncscope for atomics, followed by a blank; "" means the whole system
         self.atomic_notes = ""  # metadata of each atomicrmw
-        # primitive -> the target's own sequence of instructions for it, instead of the row of `ops.SEQUENCES`
-        self.own: dict[str, Callable[[Any], str]] = {}
+        self.own: Mapping[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         """Declares a function with its result type and argument types. Raises TypeError if they disagree with another

@@ -6,9 +6,25 @@ halves."""
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
+from quadrants_lab.backends._msl.frame import LOCK
 from quadrants_lab.ir.types import DType
 
 _R = "memory_order_relaxed"
+_LOCK = f"""\
+bool qd_lock(device Frame& f) {{
+  uint open = 0;
+  bool mine = atomic_compare_exchange_weak_explicit(&f.lock, &open, 1u, {_R}, {_R});
+#if __METAL_VERSION__ >= 320
+  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
+#endif
+  return mine;
+}}
+void qd_unlock(device Frame& f) {{
+#if __METAL_VERSION__ >= 320
+  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
+#endif
+  atomic_store_explicit(&f.lock, 0u, {_R});
+}}"""
 
 
 def combine(b: Body, op: str, t: DType, old: Expr, value: Expr) -> Expr:
@@ -27,19 +43,21 @@ def helper(b: Body, op: str, t: DType) -> str:
     head = f"{own} {name}(device {own}* at, {more}{own} value) {{"
     if t.bits == 64:
         new = combine(b, op, t, X.variable("old", own), X.variable("value", own))
-        b.library.add("qd_lock")
-        return b.library.add(name, _locked(name, own, more, new))
-    if op == "cas":
-        return b.library.add(name, f"""\
+        b.frame.need(LOCK)
+        b.library |= {"qd_lock": _LOCK, name: _locked(name, own, more, new)}
+    elif op == "cas":
+        b.library[name] = f"""\
 {head}
   device atomic_uint* word = (device atomic_uint*)at;
   uint seen = expected;
   while (!atomic_compare_exchange_weak_explicit(word, &seen, uint(value), {_R}, {_R}) && seen == uint(expected)) {{}}
   return seen;
-}}""")
-    own_name = op if op == "exchange" else f"fetch_{op}"
-    text = f"return atomic_{own_name}_explicit((device atomic_{own}*)at, value, {_R});"
-    return b.library.add(name, f"{head}\n  {text}\n}}")
+}}"""
+    else:
+        own_name = op if op == "exchange" else f"fetch_{op}"
+        text = f"return atomic_{own_name}_explicit((device atomic_{own}*)at, value, {_R});"
+        b.library[name] = f"{head}\n  {text}\n}}"
+    return name
 
 
 def _locked(name: str, own: str, more: str, new: Expr) -> str:

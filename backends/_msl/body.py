@@ -9,23 +9,22 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X, ops
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends._msl.frame import FrameStruct, Library, stored
+from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 
 
 class Body(body.Body):
-    """Emits blocks of one program."""
+    """Emits blocks of one program. ``library``: the functions of the module that programs call, by name."""
 
     type_names = X.NAMES
 
-    def __init__(self, block: N.Block, frame: FrameStruct, library: Library, out: Source) -> None:
+    def __init__(self, block: N.Block, frame: FrameStruct, library: dict[str, str], out: Source) -> None:
         super().__init__(frame.kernel, block, out, frame.names)
         self.frame = frame
         self.library = library
         self.chunks = chunks(frame.kernel)
-        self.locals: dict[str, str] = {}  # name of a buffer of kind "local" -> its variable
-        self.pending: list[Expr] = []  # values of a chunk (`_gpu.stacks.Chunk`) that are not stored yet
+        self.pending: list[Expr] = []  # values of a chunk that is not stored yet
         self.loaded: dict[tuple[str, int], str] = {}  # (first buffer of a chunk, slot) -> variable with the chunk
         self.index: dict[int, str] = {}  # slot -> variable with its index in the heap
         self.lane = "0"  # the index of this thread
@@ -38,10 +37,7 @@ class Body(body.Body):
         """Declares a variable at the start of the program, once; returns its name."""
         if name not in self._started:
             self._started.add(name)
-            if type == "auto":
-                self.start.put(f"auto {name} = {text};")
-            else:
-                self.start.declare(type.rstrip(" *"), f"{'*' * type.count('*')}{name} = {text}")
+            self.start.declare(type.rstrip(" *"), f"{'*' * type.count('*')}{name} = {text}")
         return name
 
     def pointer(self, b: N.Buffer) -> str:
@@ -51,6 +47,10 @@ class Body(body.Body):
         if not b.of:
             return self.once(address[2:], t, address)
         return self.once(self.frame.names.of(b.name, b.name), t, f"({t}){'&' * of.in_frame}{address}")
+
+    def local(self, b: N.Buffer) -> str:
+        """The variable of a buffer of kind "local"."""
+        return self.once(self.frame.names.of(b.name, b.name), X.name(b.dtype), "0")
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """The variable with the number of elements of an ndarray along an axis, a long."""
@@ -91,5 +91,5 @@ class Body(body.Body):
         if not isinstance(s, N.Store):
             return None
         if self.frame.kernel.buffers[s.buffer].kind == "local":
-            return self.locals.get(s.buffer, "")
+            return self.local(self.frame.kernel.buffers[s.buffer])
         return "" if s.buffer in self.chunks and self.chunks[s.buffer].buffers[-1] != s.buffer else None

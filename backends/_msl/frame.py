@@ -4,18 +4,16 @@ Addresses are members of pointer type, to which the host writes the gpuAddress o
 """
 
 import re
-from collections.abc import Callable
 
-from quadrants_lab.backends import layout as words
 from quadrants_lab.backends._clike.source import struct
 from quadrants_lab.backends._clike.variables import WORDS, Names
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import name
+from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
-WORD = words.WORD
 LOCK = L.STATUS + 4  # a u32 in the unused half of the status word, 0 when a launch begins
 
 _HEAD: dict[int, tuple[str, int]] = {
@@ -23,9 +21,6 @@ _HEAD: dict[int, tuple[str, int]] = {
     L.THREADS: ("uint stride", 4), L.LANES: ("uint most_lanes", 4), L.HEAP: ("device uchar *heap", 8),
 }  # fmt: skip
 _HEAD_NAMES = {offset: text.split()[-1].lstrip("*").partition("[")[0] for offset, (text, _) in _HEAD.items()}
-assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT) == (0, 8, 16)
-_STACK_BYTES = words.STACK_WORDS * WORD
-STACK = "struct Stack { ulong capacity, last, at; };"
 
 
 def stored(b: N.Buffer) -> str:
@@ -41,7 +36,7 @@ class FrameStruct:
         self.kernel = kernel
         self.layout = layout
         self.names = Names(AVOID)
-        for n in (*_HEAD_NAMES.values(), "stacks"):
+        for n in _HEAD_NAMES.values():
             self.names.of(n, n)
         self._members: dict[int, tuple[str, int]] = {}  # byte offset -> (declaration, size in bytes)
 
@@ -59,15 +54,15 @@ class FrameStruct:
         return f"f.{_HEAD_NAMES[offset]}"
 
     def buffer(self, b: N.Buffer) -> str:
-        """The name of the member with the address of a field or ndarray, or with the elements of a buffer in the frame.
-        """
+        """The member with the address of a field or ndarray, with the place of an adstack's slots in the heap, or with
+        the elements of a buffer in the frame."""
         at, t = self.layout.frame.buffers[b.name], stored(b)
         if at in _HEAD:
             return self.head(at)
         if b.in_frame:
             count = b.shape[0] if b.shape else 0
             return self._member(at, t, b.name, count, (4 if b.dtype is u1 else b.dtype.nbytes) * max(count, 1))
-        return self._member(at, f"device {t} *", b.name, 0, WORD)
+        return self._member(at, "ulong" if b.kind == "heap" else f"device {t} *", b.name, 0, WORD)
 
     def shape(self, b: N.Buffer) -> str:
         """The name of the member with the extents of an ndarray, an array of ulong."""
@@ -77,20 +72,8 @@ class FrameStruct:
         kept = "uint" if t is u1 else name(t)
         return self._member(self.layout.frame.args[arg], kept, arg, 0, 4 if t is u1 else t.nbytes)
 
-    def stack_place(self, at: int) -> int:
-        """The index in the array ``stacks`` of the adstack whose words include the offset ``at``; -1 if there is none.
-        """
-        frame = self.layout.frame
-        if not frame.stacks_at <= at < frame.zero_at:
-            return -1
-        size = frame.zero_at - frame.stacks_at
-        self._members[frame.stacks_at] = (f"Stack stacks[{size // _STACK_BYTES}]", size)
-        return (at - frame.stacks_at) // _STACK_BYTES
-
     def lines(self) -> list[str]:
-        frame = self.layout.frame
-        out = [STACK] if frame.stacks_at < frame.zero_at and frame.stacks_at in self._members else []
-        return [*out, "struct Frame {", *struct(self._members, "uchar"), "};"]
+        return ["struct Frame {", *struct(self._members, "uchar"), "};"]
 
 
 _KEYWORDS = """
@@ -100,8 +83,8 @@ fragment friend half imageblock int16_t int32_t int64_t int8_t kernel main metal
 not not_eq nullptr operator or or_eq private protected ptrdiff_t public ray_data reinterpret_cast restrict
 sampler size_t static_assert static_cast template texture this thread thread_local threadgroup
 threadgroup_imageblock throw try typeid typename uchar uint uint16_t uint32_t uint64_t uint8_t ulong ushort
-using vec vertex virtual visible wchar_t xor xor_eq NAN INFINITY Frame Stack f lane lanes groups most record
-s stride top acos as_type asin assert atan2 atomic_exchange_explicit atomic_fetch_add_explicit
+using vec vertex virtual visible wchar_t xor xor_eq NAN INFINITY Frame f lane lanes groups most record
+stride top acos as_type asin assert atan2 atomic_exchange_explicit atomic_fetch_add_explicit
 atomic_fetch_and_explicit atomic_fetch_max_explicit atomic_fetch_min_explicit atomic_fetch_or_explicit
 atomic_fetch_sub_explicit atomic_fetch_xor_explicit atomic_load_explicit atomic_store_explicit
 atomic_compare_exchange_weak_explicit atomic_thread_fence ceil clz cos exp fabs floor fmax fmin fmod isinf isnan
@@ -110,52 +93,3 @@ log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh tr
 _VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
 # names that a user's variable must not get; the patterns at the end match the emitter's own names
 AVOID = re.compile("|".join((*WORDS.split(), *_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|[a-z])\d+")))
-
-
-# --- helper functions; a module begins with those that it needs --------------------------------------------------
-
-_RELAXED = "memory_order_relaxed"
-
-# name of a helper -> (its source, the offset of the member of the frame's head that it reads)
-HELPERS: dict[str, tuple[str, int]] = {
-    # a pointer to the thread's first slot of an adstack
-    "qd_slots": ("""\
-template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {
-  return (device T*)(f.heap + s.at) + lane;
-}""", L.HEAP),
-    # the lock that 64-bit atomics take
-    "qd_lock": (f"""\
-bool qd_lock(device Frame& f) {{
-  uint open = 0;
-  bool mine = atomic_compare_exchange_weak_explicit(&f.lock, &open, 1u, {_RELAXED}, {_RELAXED});
-#if __METAL_VERSION__ >= 320
-  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
-#endif
-  return mine;
-}}
-void qd_unlock(device Frame& f) {{
-#if __METAL_VERSION__ >= 320
-  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
-#endif
-  atomic_store_explicit(&f.lock, 0u, {_RELAXED});
-}}""", LOCK),
-}  # fmt: skip
-
-
-class Library:
-    """The helper functions of a module. ``frame`` is called with the offset of each member of the frame that a helper
-    reads."""
-
-    def __init__(self, frame: Callable[[int], None]) -> None:
-        self.texts: dict[str, str] = {}
-        self._frame = frame
-
-    def add(self, name: str, text: str = "") -> str:
-        """Adds a helper to the module, unless it is there; returns its name. ``text``: its source, by default a row of
-        `HELPERS`. Add the functions that it calls first."""
-        if name not in self.texts:
-            if not text:
-                text, offset = HELPERS[name]
-                self._frame(offset)
-            self.texts[name] = text
-        return name

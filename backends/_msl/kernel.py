@@ -8,9 +8,9 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._msl import expr as X, memory, ops, stacks
+from quadrants_lab.backends._msl import expr as X, memory, ops
 from quadrants_lab.backends._msl.body import Body
-from quadrants_lab.backends._msl.frame import FrameStruct, Library
+from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N
@@ -51,7 +51,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     check_f64(kernel)
     kernel = lower(kernel, LOWERING, options)
     frame = FrameStruct(kernel, L.gpu_layout(kernel))
-    library = Library(frame.need)
+    library: dict[str, str] = {}
     out = Source(directives)
     for program in programs(kernel):
         out.stmt, out.span = program.task.id, program.task.span
@@ -64,7 +64,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
         out.put("}")
     contraction = [] if options.fast_math else ["#pragma METAL fp contract(off)"]
     head = ["#include <metal_stdlib>", *contraction, "using namespace metal;", *frame.lines()]
-    for text in library.texts.values():
+    for text in library.values():
         head += text.split("\n")
     instructions = sum(line.rstrip().endswith((";", "{")) for line in out.lines)
     return Module((*head, *out.lines), (*[N.NO_ID] * len(head), *out.ids), instructions)
@@ -110,16 +110,12 @@ def _op(b: Body, s: N.Op) -> None:
 def _call(b: Body, s: N.Call) -> None:
     """Emits a call. Functions whose names differ only after the first dot, in dtypes, are overloads in MSL."""
     name = "qd_" + s.function.partition(".")[0]
-    if s.function not in b.library.texts:  # emitting it takes time
-        b.library.add(s.function, clike.function(b, name, b.frame.kernel.functions[s.function]))
+    if s.function not in b.library:  # emitting it takes time
+        b.library[s.function] = clike.function(b, name, b.frame.kernel.functions[s.function])
     b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
-    at = b.frame.layout.frame.args[s.arg]
-    if b.frame.stack_place(at) >= 0:
-        stacks.argument(b, s, at)
-        return
     member = b.frame.arg(s.arg, s.type)
     text = f"{member} != 0" if s.type is u1 else member
     b.set(s.id, s.type, X.variable(b.once(member[2:], X.name(s.type), text), X.name(s.type)))

@@ -12,8 +12,10 @@ from quadrants_lab.ir.types import DType, u1
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
-    """An element of the buffer, as an expression of type `stored`. The index is assumed to be in range; debug mode
-    checks it."""
+    """An element of the buffer, as an expression of type `stored`, or a variable of the iteration. The index is assumed
+    to be in range; debug mode checks it."""
+    if buffer.kind == "local":
+        return X.variable(b.local(buffer), X.name(buffer.dtype), assigned=True)
     if buffer.in_frame and not index:
         return X.variable(b.frame.buffer(buffer), stored(buffer))
     pointer = b.frame.buffer(buffer) if buffer.in_frame else b.pointer(buffer)
@@ -25,25 +27,25 @@ def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
 
 def _loaded(t: DType, e: Expr) -> Expr:
     """The value of an element, as an expression of its dtype's type."""
-    if t is u1:
+    if t is u1 and e.type != "bool":
         e = X.binary("!=", "bool", e, Expr("0", X.PRIMARY, "int"))
     return Expr(e.text, e.level, e.type, None, e.reads, True)
 
 
 def load(b: Body, s: N.Load) -> None:
     buffer = b.frame.kernel.buffers[s.buffer]
-    if buffer.kind in ("heap", "local"):
+    if buffer.kind == "heap":
         stacks.load(b, s, buffer)
-        return
-    b.define(s, _loaded(s.type, element(b, buffer, s.index)))
+    else:
+        b.define(s, _loaded(s.type, element(b, buffer, s.index)))
 
 
 def store(b: Body, s: N.Store) -> None:
     buffer = b.frame.kernel.buffers[s.buffer]
-    if buffer.kind in ("heap", "local"):
+    if buffer.kind == "heap":
         stacks.store(b, s, buffer)
-        return
-    b.out.put(X.assignment(element(b, buffer, s.index).text, b.values[s.value]))
+    else:
+        b.out.put(X.assignment(element(b, buffer, s.index).text, b.values[s.value]))
 
 
 # --- atomics --------------------------------------------------------------------------------------------------------

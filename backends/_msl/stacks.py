@@ -1,4 +1,4 @@
-"""Emits lowered adstacks (`lower.adstacks`): counters are variables, and slots are in the device's heap.
+"""The slots of adstacks (`lower.adstacks`), which lie in the device's heap.
 
 A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector. Stores are collected
 until the last value is known. A load reads the whole chunk into a variable such as ``q3``; ``q3.x`` is one value.
@@ -10,6 +10,7 @@ from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import u32
 
 _MEMBERS = "xyzw"
 
@@ -18,10 +19,10 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     """The expression of the chunk that the buffer belongs to, in the slot with this id; and its type."""
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
-    at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
-    b.once("s", "device Stack *", "f.stacks")
+    place = b.frame.buffer(b.frame.kernel.buffers[chunk.first])
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
-    slots = b.once(f"s{at}", "auto", f"{b.library.add('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
+    begin = f"(device {t} *)({b.frame.head(L.HEAP)} + {place}) + {b.lane}"
+    slots = b.once(place[2:], f"device {t} *", begin)
     index = X.binary("*", "uint", b.values[slot], stride)
     if chunk.count > 1:
         if slot not in b.index:
@@ -30,17 +31,14 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
         index = X.variable(b.index[slot], "uint")
     text = index.text
     if chunk.number:
-        region = b.once(f"r{at}", "ulong", f"(s[{at}].last + 1) * stride")
+        last = b.frame.arg(f"{chunk.first}.last", u32)
+        region = b.frame.names.of((chunk.first, "slots"), f"{chunk.first}.slots")
+        b.once(region, "ulong", f"ulong({last} + 1) * stride")
         text += f" + {chunk.number} * {region}" if chunk.number > 1 else f" + {region}"
     return X.made(f"{slots}[{text}]", X.PRIMARY, t, index), t
 
 
 def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
-    """Reads a slot or a counter."""
-    if buffer.kind == "local":
-        name = b.locals[s.buffer]
-        b.define(s, Expr(name, X.PRIMARY, X.name(s.type), None, frozenset((name,)), True))
-        return
     chunk = b.chunks[s.buffer].buffers
     if not b.read(s.id):
         return
@@ -57,9 +55,6 @@ def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
 
 
 def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    if buffer.kind == "local":
-        _count(b, s, buffer)
-        return
     chunk = b.chunks[s.buffer].buffers
     b.pending.append(b.typed(s.value))
     if s.buffer == chunk[-1]:
@@ -68,29 +63,3 @@ def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
         value = values[0].text if len(values) == 1 else f"{t}({', '.join(v.text for v in values)})"
         b.out.put(f"{e.text} = {value};")
         b.loaded.clear()
-
-
-def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    """Assigns to a counter. The first store, at the start of an iteration, declares the counter's variable."""
-    value = b.values[s.value]
-    if s.buffer not in b.locals:
-        name = b.locals[s.buffer] = f"c{len(b.locals)}"
-        before = b.out.lines[-1] if b.out.lines else ""
-        if before.lstrip().startswith("uint c") and before.endswith("= 0u;"):  # counters share one declaration
-            b.out.lines[-1] = f"{before[:-1]}, {name} = {value.text};"
-        else:
-            b.out.put(f"{X.name(buffer.dtype)} {name} = {value.text};")
-        return
-    name = b.locals[s.buffer]
-    steps = {f"{name} {op} 1u": f"{op}{op}{name};" for op in "+-"}
-    b.out.put(steps.get(value.text, f"{name} = {value.text};"))
-
-
-def argument(b: Body, s: N.ArgLoad, at: int) -> None:
-    """Reads the capacity of an adstack, or the index of its last slot."""
-    b.once("s", "device Stack *", "f.stacks")
-    n, member = b.frame.stack_place(at), "last" if s.arg.endswith(".last") else "capacity"
-    text = f"s[{n}].{member}"
-    if member == "last":
-        text = b.once(f"m{n}", "uint", text)
-    b.set(s.id, s.type, X.variable(text, "uint"))

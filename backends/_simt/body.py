@@ -8,7 +8,7 @@ The parameter %frame of a program is a read-only copy of the launch frame. What 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -23,8 +23,6 @@ from quadrants_lab.backends._llvm.text import Function, Module, constant, memory
 from quadrants_lab.backends._simt.shape import Shape, State
 from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.nodes import Pass
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 
 
@@ -47,14 +45,7 @@ class Target(ABC):
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
     shape: Shape
-
-    def __init__(self) -> None:
-        # primitive on floats -> the target's own instructions, see `_llvm.text.Module.own`
-        self.own: dict[str, Callable[[Ctx], str]] = {}
-
-    @abstractmethod
-    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """The passes that replace what the target has no instruction for."""
+    own: Mapping[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:

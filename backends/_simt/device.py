@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 from weakref import ref
 
@@ -13,7 +12,6 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.device import PART, Cost, GpuDevice
 from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.flight import Flight
-from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
 _MOST_SPARE = 256 << 20  # a device keeps so many bytes of freed memory, at most, for its next arrays
 # adstacks may take this part (a quarter) of the device's memory; if they need more, fewer threads run at a time
@@ -106,8 +104,7 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 
 
 class SimtDevice(RemoteDevice, GpuDevice):
-    """A GPU of a session. ``memory``: the class of its arrays. ``running``: whether some work may not be done yet;
-    `ALONE` if only one launch may be running, and it sets the flag ``done`` at its end. ``unchecked``: frames whose
+    """``memory``: the class of arrays on it. ``running``: some work may not be done yet. ``unchecked``: frames whose
     last launches may have failed; each has `fetch_status`, and `check_overflow` to call after the next wait.
     ``few_threads``: the most threads with adstacks, if these take more than ``large_heap`` bytes."""
 
@@ -121,7 +118,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         GpuDevice.__init__(self, most, most, driver.total_bytes // _HEAP_SHARE)
         self.chosen_threads = threads
         self.few_threads, self.large_heap = most, 0
-        self.running: int = False
+        self.running = False
         self.flight = Flight(driver)
         self.unchecked: list[Any] = []
         # during a `capture`: the frames whose launches have been captured so far
@@ -144,31 +141,20 @@ class SimtDevice(RemoteDevice, GpuDevice):
 
     @property
     def busy(self) -> bool:
-        return bool(self.running)
-
-    @cached_property
-    def done(self) -> HostFlag:
-        address = self.driver.pinned(8)
-        forks.finalize(self, self.driver.free_pinned, address)
-        return HostFlag(address)
+        return self.running
 
     def forked(self) -> bool:
         self.running, self.unchecked, self.ahead = False, [], []
         return False
 
-    def begin(self, signals: bool, cost: Cost) -> None:
-        """Prepares a launch, and waits if too many are in flight. ``signals``: the launch will set the flag `done`;
-        ``cost``: the estimate of its frame's time."""
+    def begin(self, cost: Cost) -> None:
+        """Prepares a launch, and waits if too many are in flight. ``cost``: the cost of its frame."""
         flight = self.flight
-        if self.running:
-            if flight.load >= PART:
-                flight.mark()
-            self.running = True
-        else:
+        if not self.running:
             flight.begin()
-            if signals:
-                self.done.clear()
-            self.running = ALONE if signals else True
+        elif flight.load >= PART:
+            flight.mark()
+        self.running = True
         flight.load += cost.ns
         flight.costs.append(cost)
 
@@ -176,8 +162,6 @@ class SimtDevice(RemoteDevice, GpuDevice):
         """Waits until no launch runs, and raises the overflows of earlier launches that no caller waited for."""
         if self.captured is not None:
             raise MustWait
-        if self.running == ALONE and not self.unchecked and self.done.signaled():
-            self.running = False
         if self.running or self.unchecked:
             self.driver.enter()
             for frame in self.unchecked:
@@ -230,7 +214,7 @@ class Captured:
     def launch(self) -> None:
         device = self.device
         device.driver.enter()
-        device.begin(False, self.cost)
+        device.begin(self.cost)
         if device.ahead:
             device.send()
         self.start()

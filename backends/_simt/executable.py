@@ -21,7 +21,6 @@ from quadrants_lab.backends._gpu.frame import WORD_FORM, GpuFrame
 from quadrants_lab.backends._gpu.programs import Program, returns_or_fails
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan
-from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.device import MustWait, SimtDevice
 from quadrants_lab.backends._simt.shape import Shape, State
 from quadrants_lab.backends.disk_cache import Keep
@@ -79,9 +78,8 @@ REDUCING_WAVES = 4
 
 
 class SimtExecutable(GpuExecutable):
-    """``object``: the code that the driver loads. ``synchronous``: the host waits for each launch, because it returns
-    something or can fail; ``overflow_only``: it can fail only because an adstack may be too small. ``signals``: the
-    kernel sets the flag of `_simt.host_flag`."""
+    """``object``: the code that the driver loads. ``synchronous``: the host waits for a launch, because it returns
+    something or can fail; ``overflow_only``: it waits only because an adstack may be too small."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep
@@ -96,7 +94,6 @@ class SimtExecutable(GpuExecutable):
         others = returns_or_fails(kernel)
         self.overflow_only = any(self.stacked) and not others
         self.synchronous = any(self.stacked) or others
-        self.signals = self.shape.signals and host_flag.signals(kernel)
 
     def frame(self, device: Any) -> SimtFrame:
         return SimtFrame(self, device)
@@ -148,8 +145,6 @@ class SimtFrame(GpuFrame):
             forks.finalize(self, driver.free_pinned, pinned)
             self._back_at = pinned
             self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
-        if exe.signals:
-            WORD_FORM.pack_into(self.view, host_flag.AT, device.done.address)
         self._launches: list[Any] = []
         self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all words that programs read
         graph = getattr(driver, "graph", None)
@@ -178,7 +173,7 @@ class SimtFrame(GpuFrame):
         driver.enter()
         if self._grid_is_old:
             self._set_grid()
-        device.begin(self.exe.signals, self.cost)
+        device.begin(self.cost)
         if device.ahead:
             device.send()
         self._begin_launch()
@@ -216,13 +211,12 @@ class SimtFrame(GpuFrame):
         return 0
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
-        """A function that launches again without testing whether the frame has changed, for frames that cannot change.
-        """
-        device, signals, cost, driver = self.device, self.exe.signals, self.cost, self._driver
+        """A function that launches again without a test whether the frame has changed; it cannot have changed."""
+        device, cost, driver = self.device, self.cost, self._driver
 
         def again() -> int:
             driver.enter()
-            device.begin(signals, cost)
+            device.begin(cost)
             if device.ahead:
                 device.send()
             start()

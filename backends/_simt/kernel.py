@@ -3,7 +3,6 @@
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Module
-from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.shape import State
 from quadrants_lab.backends.lower import lower
@@ -13,17 +12,15 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
-    """Makes the module of a kernel that is split into tasks and has no exits."""
-    signals = target.shape.signals and host_flag.signals(kernel)
-    kernel = lower(kernel, target.lowering(options), options)
+    """The module of an offloaded kernel without exits."""
+    kernel = lower(kernel, target.shape.lowering(options), options)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
     mod.private_space = target.private_space
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
     unit = Unit(kernel, options, state.layout.frame)
-    made = programs(kernel)
-    for program in made:
+    for program in programs(kernel):
         group = target.shape.group_of(program, stores_slots(kernel, program.task.body))
         fn = mod.function(program.name, target.head(program, group, state.layout.size))
         for line in target.prologue:
@@ -36,8 +33,6 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
             body.open(program.block)
             body.block(program.block)
             fn.enter("leave")
-        if signals and program is made[-1]:
-            host_flag.signal(body)
         fn.end()
     mod.metadata = unit.scopes.lines()
     target.finish(mod, kernel)

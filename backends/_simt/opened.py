@@ -10,10 +10,12 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 class Opened:
-    """``open(number)`` makes the driver of the device with this index. It may raise OSError, AttributeError (the
-    library lacks a function), QuadrantsRuntimeError or MemoryError."""
+    """``backend``: its name; ``open`` makes the driver of the device with a number. It may raise OSError (there is no
+    library), AttributeError (the library lacks a function), QuadrantsRuntimeError or MemoryError. ``library``: the
+    library in words; ``lacks``: what to do if code for the device cannot be made here, "" if it can."""
 
-    def __init__(self, open: Callable[[int], Any]) -> None:
+    def __init__(self, backend: str, open: Callable[[int], Any], library: str, lacks: Callable[[], str]) -> None:
+        self._backend, self._library, self._lacks = backend, library, lacks
         self._open = open
         self._drivers: dict[int, Any] = {}
         self._lock = forks.lock()
@@ -62,14 +64,16 @@ class Opened:
         """The stand-in that was registered first, or None."""
         return next(iter(self._stand_ins.values()), None)
 
-    def probe(self) -> Exception | None:
-        """Opens the first device; returns the error if there is none, else None."""
+    def probe(self) -> str:
+        """Why kernels cannot run here; "" if they can."""
         with self._lock:
             try:
                 self._opened(None)
-            except (OSError, AttributeError, QuadrantsRuntimeError, MemoryError) as e:
-                return e
-        return None
+            except OSError:
+                return f"The {self._backend} backend needs {self._library}, which is not here."
+            except (AttributeError, QuadrantsRuntimeError, MemoryError) as e:
+                return f"The {self._backend} backend found no device: {e}"
+        return self._lacks()
 
 
 def _number(asked: int | None) -> int:

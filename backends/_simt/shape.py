@@ -9,32 +9,32 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.layout import WORD, box_words
 from quadrants_lab.backends.lower import devices
-from quadrants_lab.backends.lower.math import LowerMath
+from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: how many threads a group has; ``block``: the most and the fewest threads of a group that runs a block
-    of threads, powers of two; ``stacked_group``: how many threads a group with adstacks has, equal to
-    `_gpu.programs.GROUP`, since the heap has room for whole groups. ``waves``: how many groups start for each one that
-    fits on the device at a time (oversubscription). ``signals``: kernels may set a flag in the host's memory when they
-    are done (`_simt.host_flag`). ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer
-    one is copied to the device first. ``barriers``: the device has barriers. ``warp``: how many neighbouring threads
-    are sure to form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors that are indexed
-    at run time are kept in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
+    """``group``: the threads of a group; ``block``: the most and the fewest threads of a group that runs a block of
+    threads, powers of two; ``stacked_group``: the threads of a group with adstacks, equal to `_gpu.programs.GROUP`,
+    since the heap has room for whole groups. ``waves``: the oversubscription factor: how many groups start for each
+    that runs at a time. ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer one is
+    copied to the device first. ``barriers``: the device has them. ``warp``: how many neighbouring threads are sure to
+    form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors with indices that are known
+    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`. ``functions``: the device has
+    no library of elementary functions, so kernels call ours."""
 
     group: int
     block: tuple[int, int]
     waves: int
-    signals: bool
     stacked_group: int = 64
     by_value: int = 4000
     barriers: bool = True
     warp: int = 1
     local_arrays: bool = False
     near_sines: bool = False
+    functions: bool = False
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """See `devices.first`."""
@@ -43,8 +43,9 @@ class Shape:
         most, least = self.block if self.barriers else (0, 0)
         return devices.first(schedule, most, least)
 
-    def lowering(self, options: CompileOptions, math: LowerMath) -> tuple[N.Pass, ...]:
+    def lowering(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """See `devices.simt`."""
+        math = LowerMath(MATH, near=options.fast_math) if self.functions else LowerMath()
         return devices.simt(self.first(options), self.local_arrays, math, lower_failures, self.warp)
 
     def group_of(self, program: Program, stacked: bool) -> int:

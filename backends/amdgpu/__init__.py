@@ -11,7 +11,6 @@ from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends._simt.backend import SimtBackend
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
 CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True, blocks=True)
@@ -22,14 +21,14 @@ WAVES = {
     "gfx906": 64, "gfx908": 64, "gfx950": 64, "gfx1030": 32, "gfx1101": 32, "gfx1102": 32, "gfx1200": 32, "gfx1201": 32,
 }  # fmt: skip
 DEFAULT_CHIP = "gfx942"
-# A group has four waves, or eight if waves have 32 threads. Kernels set no flags in host memory: whether the host sees
-# a flag before the launch ends depends on the kind of the memory.
-SHAPE = Shape(group=256, block=(256, 64), waves=4, signals=False)
+# A group has four waves, or eight. Kernels set no flags in host memory: whether the host sees a flag before the launch
+# ends depends on the kind of the memory.
+SHAPE = Shape(group=256, block=(256, 64), waves=4, functions=True)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
 open_device, load, stages = _backend.open_device, _backend.load, _backend.stages
-lowering = lazily("backends.amdgpu.gcn", "lowering")
+lowering = SHAPE.lowering
 
 
 def devices() -> list[str]:

@@ -8,11 +8,9 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
-from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.amdgpu import SHAPE, WAVES
 from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled
-from quadrants_lab.backends.lower.math import MATH, LowerMath
-from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 
 TRIPLE = "amdgcn-amd-amdhsa"
@@ -33,11 +31,6 @@ def machine(chip: str) -> Machine:
         return Machine(TRIPLE, chip, level=3, relocation="pic")
 
 
-def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
-    """See `lower.devices.simt`."""
-    return shape.lowering(options, LowerMath(MATH, near=options.fast_math))
-
-
 class Gcn(Target):
     """``chip``: a key of `amdgpu.WAVES`."""
 
@@ -53,13 +46,9 @@ class Gcn(Target):
     triple = TRIPLE
 
     def __init__(self, chip: str) -> None:
-        super().__init__()
         self.name = chip
         self.warp = WAVES[chip]
         self.layout = machine(chip).layout
-
-    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        return lowering(options)
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         how = f" byref([{frame_bytes} x i8]) align 8" if self.shape.passed_by_value(frame_bytes) else ""

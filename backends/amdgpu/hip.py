@@ -90,23 +90,13 @@ class Driver(simt.Driver):
         return module
 
 
-_driver = Opened(Driver)
-current, register, stand_in = _driver.current, _driver.register, _driver.stand_in
+_driver = Opened("amdgpu", Driver, "AMD's HIP runtime (libamdhip64.so, of ROCm)", toolkit.missing_linker)
+current, probe, register, stand_in = _driver.current, _driver.probe, _driver.register, _driver.stand_in
 
 
 def shown() -> str:
     """The chip whose code is shown: the chip that QL_AMDGPU_CHIP names, else the device's, else the default one."""
     return amdgpu.asked_chip() or (amdgpu.DEFAULT_CHIP if probe() else str(current().chip))
-
-
-def probe() -> str:
-    """Why kernels cannot run here; "" if they can."""
-    try:
-        _library()
-    except OSError:
-        return "The amdgpu backend needs AMD's HIP runtime (libamdhip64.so, of ROCm), which is not here."
-    why = _driver.probe()
-    return toolkit.missing_linker() if why is None else f"The amdgpu backend found no device: {why}"
 
 
 class Device(SimtDevice):

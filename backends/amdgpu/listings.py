@@ -2,12 +2,12 @@
 each line with its IR statement."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from quadrants_lab.backends import Stage
-from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
+from quadrants_lab.backends._llvm.listings import Assembly, headed, stage, with_locations, without_locations
 from quadrants_lab.backends.amdgpu import gcn, hsaco
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions
@@ -42,12 +42,6 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
     def plain() -> bytes:
         return gcn.compiled("\n".join(emitted()[0]), chip)
 
-    def llvm() -> Stage:
-        return stage("llvm", *emitted())
-
-    def llvm_opt() -> Stage:
-        return stage("llvm-opt", *without_locations(str(optimised())))
-
     def isa() -> Stage:
         lines, ids = instructions()
         return _headed("isa", ";", hsaco.CodeObject(plain()).programs, lines, ids, ISA.count(lines))
@@ -64,22 +58,22 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
         lines, ids = [f"// {len(made)} bytes for {chip}", *lines], [NO_ID, *ids]
         return _headed("hsaco", "//", about.programs, lines, ids, count)
 
-    return {"llvm": llvm, "llvm-opt": llvm_opt, "isa": isa, "hsaco": code}
+    return {
+        "llvm": lambda: stage("llvm", *emitted()),
+        "llvm-opt": lambda: stage("llvm-opt", *without_locations(str(optimised()))),
+        "isa": isa,
+        "hsaco": code,
+    }
 
 
 def _headed(
     name: str, comment: str, programs: tuple[hsaco.Resources, ...], lines: list[str], ids: list[int], count: int
 ) -> Stage:
-    """Makes a stage that begins with what its programs use of registers and memory."""
+    """A stage that begins with the resources of its programs."""
+    most = {kind: max((getattr(p, kind.lower()) for p in programs), default=0) for kind in ("VGPRs", "AGPRs", "SGPRs")}
+    registers, size = tuple((kind, n) for kind, n in most.items() if n), sum(p.code for p in programs)
     head = [f"{comment} {p.words()}" for p in programs]
-    return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count,
-                 code_bytes=sum(p.code for p in programs), registers=_registers(programs))  # fmt: skip
-
-
-def _registers(programs: Sequence[hsaco.Resources]) -> tuple[tuple[str, int], ...]:
-    kinds = ("VGPRs", "AGPRs", "SGPRs")
-    most = (max((getattr(p, kind.lower()) for p in programs), default=0) for kind in kinds)
-    return tuple((kind, n) for kind, n in zip(kinds, most, strict=True) if n)
+    return headed(name, head, lines, ids, count, code_bytes=size, registers=registers)
 
 
 def outline(value: Any, depth: int = 0) -> list[str]:

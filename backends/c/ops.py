@@ -37,8 +37,8 @@ def literal(t: DType, value: Any) -> Expr:
     if t.is_float:
         x = t.numpy(value) if t is f64 else np.float32(t.numpy(value))
         text = X.digits(x, "f" * (t is not f64))
-    # C has no negative literals, and without its sign this number is too large for the type
     elif t.kind == "i" and t.bits >= 32 and value == -(1 << (t.bits - 1)):
+        # C has no negative literals, and without its sign this number is too large for the type
         text = f"INT{t.bits}_MIN"
     else:
         text = f"{int(value)}{_SUFFIXES.get(t.name, '')}" if t is not u1 else "true" if value else "false"

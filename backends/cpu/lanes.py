@@ -22,16 +22,15 @@ from quadrants_lab.ir.walk import constants, find, types_of, uses, walk
 _by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")
 _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
-# how many vectors hold one value -> a task with more statements does not use so many vectors
-_STATEMENTS = {4: 160, 2: 320}
-_GROUPS = 16  # a task should have at least so many groups of iterations
-_MOST_ARRAYS = 4096  # the most bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
-_AGGREGATED = 4  # how many vectors a group of iterations takes that sums into one element
-_GAIN = 1.5  # lanes must be so many times cheaper, by the rough prices of this file
-# cycles that lanes must save in a launch: for fewer, LLVM's extra 15 ms would pay only after 50,000 launches
-_LEAST = 1000
-# how many vectors hold one value in loops over sines of f32 and f64: such loops take 4 % less time than with 2
-_HORNER = 4
+_STATEMENTS = {4: 160, 2: 320}  # how many vectors make one value -> the most statements of a task
+_GROUPS = 16  # the fewest groups of iterations that a task should have
+_MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
+_AGGREGATED = 4  # how many vectors make a group of sums into one element
+_GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
+# Cycles that lanes must save in a launch, at least and for each statement of the task: LLVM takes 15 ms more for lanes,
+# and 0.15 ms for each statement, and this pays after 50,000 launches.
+_LEAST, _LEAST_OF_STATEMENT = 1000, 10
+_HORNER = 4  # vectors that make a value in loops over sines of f32 and f64: they take 4 % less time than with 2
 
 
 def lanes_of(
@@ -56,8 +55,10 @@ def lanes_of(
     if all_ * _GAIN >= one * lanes:
         return 0, ""
     total = None if any(find(task.body, N.Loop)) else fixed_total(task)
-    if total is not None and total * (one - all_ / lanes) < _LEAST:
-        return 0, ""
+    if total is not None:
+        saved = total * one - -(-total // lanes) * all_
+        if saved < _LEAST + _LEAST_OF_STATEMENT * sum(1 for _ in walk(task.body)):
+            return 0, ""
     why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
         return lanes, why  # several vectors would touch too many cache lines at once

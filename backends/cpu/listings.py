@@ -28,18 +28,15 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         jit.optimise(module, *tasks.loop_passes(lowered()))
         return module
 
-    def llvm() -> Stage:
-        return stage("llvm", *emitted())
-
-    def llvm_opt() -> Stage:
-        return stage("llvm-opt", *without_locations(str(optimised())))
-
     def asm() -> Stage:
-        lines, ids = ASSEMBLY.lines(of_code(jit.assembly(optimised())))
         size = text_bytes(jit.compiled("\n".join(emitted()[0]), *tasks.loop_passes(lowered())))
-        return Stage("asm", "\n".join(lines), tuple(ids), ASSEMBLY.count(lines), size)
+        return ASSEMBLY.stage("asm", of_code(jit.assembly(optimised())), code_bytes=size)
 
-    return {"llvm": llvm, "llvm-opt": llvm_opt, "asm": asm}
+    return {
+        "llvm": lambda: stage("llvm", *emitted()),
+        "llvm-opt": lambda: stage("llvm-opt", *without_locations(str(optimised()))),
+        "asm": asm,
+    }
 
 
 # --- assembly ---------------------------------------------------------------------------------------------------

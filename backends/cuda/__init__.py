@@ -10,15 +10,14 @@ from quadrants_lab.backends._simt.backend import SimtBackend
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cuda import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "ptx")
 CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True, blocks=True)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 
-# With so many waves, nearly every iteration has a thread of its own. Kernels can set flags in pinned host memory.
-SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
+# With this oversubscription most iterations have a separate thread.
+SHAPE = Shape(group=128, block=(1024, 32), waves=64, warp=32, local_arrays=True, near_sines=True)
 DEFAULT_CHIP = 90
 
 # compute capability -> the oldest PTX version that supports it. Code for one capability runs on all later ones.
@@ -27,7 +26,7 @@ PTX_VERSIONS = {75: 70, 80: 70, 86: 71, 89: 78, 90: 78, 100: 86, 120: 87}
 _backend = SimtBackend("cuda", "driver", "a CUDA device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
 open_device, load, stages = _backend.open_device, _backend.load, _backend.stages
-lowering = lazily("backends.cuda.nvptx", "lowering")
+lowering = SHAPE.lowering
 
 
 def devices() -> list[str]:

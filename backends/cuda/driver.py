@@ -206,23 +206,13 @@ def _launcher(driver: Driver, running: Any) -> Callable[[], None]:
     return launch
 
 
-_driver = Opened(Driver)
-current, register, stand_in = _driver.current, _driver.register, _driver.stand_in
+_driver = Opened("cuda", Driver, "NVIDIA's driver (libcuda.so.1)", toolkit.missing_libdevice)
+current, probe, register, stand_in = _driver.current, _driver.probe, _driver.register, _driver.stand_in
 
 
 def shown() -> int:
     """The compute capability whose code is shown: the device's, or the default."""
     return DEFAULT_CHIP if probe() else chip_for(current().capability)
-
-
-def probe() -> str:
-    """Why kernels cannot run here; "" if they can."""
-    try:
-        _library()
-    except OSError:
-        return "The cuda backend needs NVIDIA's driver (libcuda.so.1), which is not here."
-    why = _driver.probe()
-    return toolkit.missing_libdevice() if why is None else f"The cuda backend found no device: {why}"
 
 
 # --- a session's device ---------------------------------------------------------------------------------------------

@@ -3,15 +3,16 @@ its IR statement."""
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from quadrants_lab.backends import Stage, tools
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.nodes import NO_ID, Kernel
+from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 
 
@@ -36,23 +37,13 @@ def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Call
         text = with_locations(lines, ids, emission="DebugDirectivesOnly")
         return nvptx.ptx(nvptx.optimised(text, chip, calls), chip)
 
-    def llvm() -> Stage:
-        lines, ids, _ = emitted()
-        return stage("llvm", lines, ids)
-
-    def ptx() -> Stage:
-        lines, ids = PTX.lines(assembly())
-        return Stage("ptx", "\n".join(lines), tuple(ids), PTX.count(lines))
-
     def sass() -> Stage:
         made = assembled(assembly(), chip, lines=True)
-        lines, ids = SASS.lines(disassembled(made.code))
-        count, words = SASS.count(lines), made.words()
+        shown = SASS.stage("sass", disassembled(made.code), [p.words() for p in made.programs])
         most = max((p.registers for p in made.programs), default=0)
-        return Stage("sass", "\n".join([*words, *lines]), (*[NO_ID] * len(words), *ids), count,
-                     code_bytes=16 * count, registers=(("registers", most),))  # fmt: skip
+        return replace(shown, code_bytes=16 * shown.instructions, registers=(("registers", most),))
 
-    made = {"llvm": llvm, "ptx": ptx}
+    made = {"llvm": lambda: stage("llvm", *emitted()[:2]), "ptx": lambda: PTX.stage("ptx", assembly())}
     return {**made, "sass": sass} if has_assembler() else made
 
 
@@ -74,20 +65,17 @@ class Resources:
     spilled: int
     shared: int
 
+    def words(self) -> str:
+        """All resources in a comment."""
+        memory = f"{self.local} bytes local, {self.spilled} spilled, {self.shared} bytes shared"
+        return f"// {self.name}: {self.registers} registers, {memory}"
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """What ptxas made. ``code``: a cubin."""
+
+class Assembled(NamedTuple):
+    """``code``: a cubin."""
 
     code: bytes
     programs: tuple[Resources, ...]
-
-    def words(self) -> list[str]:
-        """A comment line for each program, which says what it uses."""
-        return [
-            f"// {p.name}: {p.registers} registers, {p.local} bytes local, {p.spilled} spilled, {p.shared} bytes shared"
-            for p in self.programs
-        ]
 
 
 _PROGRAM = re.compile(r"Compiling entry function '(\w+)'")

@@ -11,13 +11,9 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import SimtBody, Target
-from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cuda import PTX_VERSIONS, SHAPE, approximate, libdevice, sine
 from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled, llvm
-from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.nodes import Pass
-from quadrants_lab.ir.options import CompileOptions
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _lock = forks.lock()
@@ -39,12 +35,7 @@ def machine(chip: int) -> Machine:
         return Machine(TRIPLE, f"sm_{chip}", f"+ptx{PTX_VERSIONS[chip]}", 3)
 
 
-def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
-    """See `lower.devices.simt`."""
-    return shape.lowering(options, LowerMath())
-
-
-# match.all.sync needs the whole warp; if only a part of it is active, the answer is no
+# match.all.sync needs the whole warp: if only a part of it is active, the answer is no
 _MEET = """\
 define internal i1 @qd.meet(i64 %number) alwaysinline convergent nounwind {
   %all = call i32 asm sideeffect "{ .reg .pred whole, same; .reg .b32 mask; setp.ne.u32 same, 0, 0; \
@@ -65,14 +56,10 @@ class Nvptx(Target):
     triple = TRIPLE
 
     def __init__(self, chip: int) -> None:
-        super().__init__()
         self.chip = chip
         self.name = f"sm_{chip}"
         self.layout = machine(chip).layout
         self.own = OWN
-
-    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        return lowering(options)
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         how = f" byval([{frame_bytes} x i8]) align 8" if self.shape.passed_by_value(frame_bytes) else ""

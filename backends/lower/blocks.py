@@ -163,9 +163,9 @@ class _Shared:
         body = rewrite(loop.body, rules({N.Access: lambda s: self.accessed(s, own), N.Atomic: met}))
         if loop.id in self.direct:
             self.by_one(loop, substitute(body, {loop.index.id: self.place.id}))
-        # the loop is written with a step: it compares unsigned integers, and in a partly filled block its end may be
-        # below 0
         else:
+            # the loop is written with a step: it compares unsigned integers, and in a partly filled block its end may
+            # be below 0
             first, step = b.op("add", loop.begin, self.place.id), b.const(self.group, i32)
             end = b.op("max", loop.end, b.const(0, i32))
             b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))

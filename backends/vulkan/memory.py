@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.host import VisibleMemory
+from quadrants_lab.backends.host import VisibleMemory, over
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import (
     DEVICE_LOCAL,
@@ -86,20 +86,8 @@ class Piece:
         self.address = block.address + offset
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        """A numpy array over the memory; it keeps the piece alive."""
-        owner = _Shared(self, shape, np.dtype(dtype))
-        made: np.ndarray[Any, Any] = np.asarray(owner)
-        return made
-
-
-class _Shared:
-    """The base object of the numpy arrays over a piece."""
-
-    def __init__(self, piece: Piece, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.piece = piece
-        self.__array_interface__ = {
-            "version": 3, "shape": shape, "typestr": dtype.str, "data": (piece.block.host + piece.offset, False),
-        }  # fmt: skip
+        """An array over the memory, which keeps the piece alive."""
+        return over(self, self.block.host + self.offset, shape, dtype)
 
 
 class Pool:

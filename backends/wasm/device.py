@@ -23,7 +23,7 @@ from wasmtime import _ffi as ffi
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.device import GpuDevice
-from quadrants_lab.backends.host import ALIGNMENT, VisibleMemory
+from quadrants_lab.backends.host import ALIGNMENT, VisibleMemory, over
 from quadrants_lab.backends.wasm.emitter import FIRST
 from quadrants_lab.backends.wasm.module import PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -75,15 +75,6 @@ def _wake() -> None:
             _awake.clear()
 
 
-class _Piece:
-    """A part of the device's memory; arrays keep it alive."""
-
-    def __init__(self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.device = device
-        data = (device.origin + address, False)
-        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": data, "version": 3}
-
-
 class Device(GpuDevice):
     """``origin``: the host address of the memory; ``used``: memory from this address on is zero. ``launching``: whether
     code is running."""
@@ -128,9 +119,8 @@ class Device(GpuDevice):
         size = max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
         with self._lock:
             address = self._take(size)
-        piece = _Piece(self, address, shape, dtype)
-        forks.finalize(piece, self._freed.append, (address, size))
-        array = np.asarray(piece)
+        array = over(self, self.origin + address, shape, dtype)
+        forks.finalize(array.base, self._freed.append, (address, size))
         if address < self.used:
             ctypes.memset(self.origin + address, 0, min(size, self.used - address))
         self.used = max(self.used, address + size)

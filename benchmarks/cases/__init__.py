@@ -1,4 +1,5 @@
-"""The table of cases. A case makes its fields, and returns what is timed and a value to compare."""
+"""The table of cases. A case makes its fields, and returns a function to time and a value to compare between
+engines."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timed:
-    """``run`` is timed, launches to their end (`sync` is part of it) unless ``after``, which is not, waits for them;
-    ``value()`` must agree between engines."""
+    """What a case returns. The function ``run`` is timed; it waits for its launches (`sync`), unless ``after`` is
+    given, which waits for them outside of the timing. ``value()`` must agree between engines."""
 
     run: Callable[[], Any]
     value: Callable[[], float] = lambda: 0.0
@@ -19,7 +20,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Case:
-    """``setup`` runs once after a fresh ``init`` on ``arch``."""
+    """One program that is timed. ``setup`` is called once, after a new ``init`` on ``arch``."""
 
     group: str
     name: str
@@ -36,7 +37,7 @@ def all_cases() -> dict[str, Case]:
 
 
 def cuda_cases() -> dict[str, Case]:
-    """Those for an NVIDIA GPU, a race by itself."""
+    """The cases for an NVIDIA GPU, by "group/name"; `benchmarks.cuda` runs them."""
     from benchmarks.cases import cuda
 
     return by_key(*cuda.CASES)

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU: what a launch costs, bandwidth and arithmetic, and gradients through loops."""
+"""Cases for an NVIDIA GPU: the time of a launch, bandwidth and arithmetic, and gradients through loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops whose iterations make very different numbers of trips."""
+"""Cases in which the iterations of a parallel loop make very different numbers of trips of an inner loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random draws, a million iterations each; and gradients of loops that draw, beside the same loop with a sine."""
+"""Cases with random numbers: kernels that draw in a million iterations, and gradients of loops with draws, to be
+compared with the same loop with a sine."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from benchmarks.cases import Case, Timed
 from benchmarks.engine import qd, synced
 
 N = 1 << 20
-SIZE, TRIPS = 65536, 16  # of the gradients
+SIZE, TRIPS = 65536, 16  # iterations and trips in the cases of gradients
 
 
 def _filled(dtype: Any, make: Callable[[Any], Any], mean: float) -> Timed:
-    """``make`` returns a kernel that fills the field. Engines draw other numbers, so that the value says only whether
-    their mean is right."""
+    """A case that fills a field with random numbers; ``make`` returns the kernel. Engines draw different numbers, so
+    the compared value says only whether their mean is right."""
     y = qd.field(dtype, shape=(N,))
 
     def right() -> float:
@@ -92,7 +93,7 @@ def pi() -> Timed:
 
 
 def gradient(draws: bool) -> Timed:
-    """Of a loop with a draw or a sine in each trip."""
+    """The case of the gradient of a loop with a random draw in each trip, or, without ``draws``, with a sine."""
     x, y = (qd.field(qd.f32, shape=(SIZE,), needs_grad=True) for _ in range(2))
 
     @qd.kernel

@@ -1,4 +1,4 @@
-"""What a warm call costs: work of no size, so that only the launch is left."""
+"""Cases that measure the time of a warm call: the kernels do almost nothing, so that only the launch is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N = 16
 
 
 def awaited(make: Callable[[], Timed]) -> Timed:
-    """Each launch to its end."""
+    """A case in which each run launches once and waits."""
     timed = make()
     return Timed(synced(timed.run), timed.value)
 
@@ -31,7 +31,7 @@ def serial() -> Timed:
 
 
 def two_loops(**options: Any) -> Timed:
-    """``options``: of `qd.kernel`."""
+    """A kernel of two loops. ``options`` are passed to `qd.kernel`."""
     x, y = (qd.ndarray(qd.f32, shape=(N,)) for _ in range(2))
 
     @qd.kernel(**options)
@@ -56,7 +56,7 @@ def field_loop() -> Timed:
 
 
 def rotate() -> Timed:
-    """Vectors turned by an angle of each."""
+    """A kernel that turns each vector by an angle of its own."""
     x, a = qd.Vector.field(2, qd.f32, shape=N), qd.field(qd.f32, shape=N)
     x.fill(0.5)
     a.fill(0.1)

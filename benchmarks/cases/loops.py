@@ -1,4 +1,4 @@
-"""Kernels with a loop whose trip count is only known at launch, for the cases of other files."""
+"""Kernels with an inner loop whose trip count is only known at launch. Cases in other files use them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from benchmarks.engine import qd
 
-Make = Callable[..., Any]  # a kernel from the fields x, y, n and w of a `Space`
+Make = Callable[..., Any]  # makes a kernel of the fields x, y, n and w of a `Space`
 
 class Space:
-    """The fields of a kernel: ``size`` iterations in parallel, ``n`` trips in each, whose results are added into
-    ``y``."""
+    """The fields of a kernel with ``size`` parallel iterations. Each iteration makes ``n`` trips of its inner loop and
+    adds its result to ``y``."""
 
     def __init__(self, dtype: Any, size: int = 1) -> None:
         self.dtype = dtype
@@ -81,7 +81,8 @@ def eight(x: Any, y: Any, n: Any, w: Any) -> Any:
 
 
 def own_trips(x: Any, y: Any, n: Any, w: Any) -> Any:
-    """Each iteration has trips of its own, ``n`` at most when the kernel is made."""
+    """A kernel in which each iteration has its own number of trips, at most the ``n`` at the time the kernel is
+    made."""
     own = qd.field(qd.i32, x.shape[0])
     own.from_numpy(np.random.default_rng(1).integers(0, n[None] + 1, x.shape[0]).astype(np.int32))
 
@@ -97,7 +98,7 @@ def own_trips(x: Any, y: Any, n: Any, w: Any) -> Any:
 
 
 class Loop(Space):
-    """Such a kernel, of its own numbers in each iteration."""
+    """One of these kernels with its fields; each iteration begins with a number of its own."""
 
     def __init__(self, make: Make, size: int, trips: int, dtype: Any = qd.f32) -> None:
         super().__init__(dtype, size)
@@ -111,7 +112,7 @@ class Loop(Space):
         return float(self.y[None])
 
     def first_gradient(self) -> float:
-        """dy/dx[0] by a gradient of its own, earlier ones cleared."""
+        """dy/dx[0], from a launch of the gradient after all gradients are set to 0."""
         self.x.grad.fill(0.0)
         self.y.grad[None] = 1.0
         self.kernel.grad()

@@ -1,5 +1,6 @@
-"""Programs of many launches: value and gradient under a Tape, and the same launches and gradients by hand; and those of
-kernels/ that keep every step in elements of its own, as small as their `main` has them and larger."""
+"""Cases that are programs of many launches: value and gradient under a Tape, and the same launches and gradients called
+by hand. Also the programs of kernels/ that store every time step in elements of its own, with the sizes of their `main`
+and larger ones."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ class Wave:
 
 
 class InPlace:
-    """The same with two fields, of which each step overwrites one."""
+    """The wave equation with two fields; each step overwrites one of them."""
 
     def __init__(self, size: int = WAVE, steps: int = STEPS) -> None:
         n = self.size = size
@@ -94,7 +95,7 @@ class InPlace:
         for x in (self.p, self.q):
             x.fill(0.0)
             x[self.size // 2, self.size // 2] = 1.0
-        for x in (self.p, self.q, self.c):  # and not those of all programs of the process
+        for x in (self.p, self.q, self.c):  # clears only the gradients of this program
             x.grad.fill(0.0)
         with qd.ad.Tape(self.loss, clear_gradients=False, memory=memory) as tape:
             for _ in range(self.steps // 2):
@@ -115,7 +116,8 @@ def wave(way: str) -> Timed:
 
 
 def swings(steps: int, n: int) -> Callable[[], None]:
-    """Pendulums, each step in elements of its own, with the gradient of where they are in the end."""
+    """The case of ``n`` pendulums over ``steps`` steps, each step in elements of its own. The gradient is that of their
+    final positions."""
     x, v = (qd.field(qd.f32, shape=(steps + 1, n), needs_grad=True) for _ in range(2))
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
     v.fill(0.5)
@@ -143,7 +145,7 @@ def swings(steps: int, n: int) -> Callable[[], None]:
 
 @qd.data_oriented
 class Pair:
-    """Two fields as attributes."""
+    """An object with two fields as attributes."""
 
     x: Any
     y: Any
@@ -155,7 +157,8 @@ class Pair:
 
 
 class Turns:
-    """Two fields that take turns in 200 steps: as attributes that the program swaps, and as arguments."""
+    """Cases in which two fields swap their roles in each of 200 steps: as attributes that the program exchanges, and as
+    arguments."""
 
     def __init__(self) -> None:
         self.loss = qd.field(qd.f32, shape=(), needs_grad=True)
@@ -192,7 +195,7 @@ class Turns:
 
 
 def tiny(count: int = PAIRS) -> tuple[Any, Callable[[], None]]:
-    """A loss, and so many launches of almost nothing that add to it."""
+    """The case of a loss and ``count`` launches, each of which does almost nothing but add to the loss."""
     x = qd.field(qd.f32, shape=4, needs_grad=True)
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
     x.fill(0.5)
@@ -210,7 +213,7 @@ def tiny(count: int = PAIRS) -> tuple[Any, Callable[[], None]]:
 
 
 def pairs() -> Timed:
-    """Those launches, each with its gradient."""
+    """The case of such launches, each followed by its gradient."""
     loss, launches = tiny()
 
     def run() -> None:
@@ -277,7 +280,7 @@ def _gradient(program: Any, parameters: Any) -> Timed:
     return Timed(run, value)
 
 
-# by sample: what to call with the sizes of its `main`, and with larger ones
+# by sample program: a function to call with the sizes of its `main`, and one with larger sizes
 SAMPLES: dict[str, tuple[Callable[..., Timed], dict[str, tuple[int, ...]]]] = {
     "ripple": (ripple, {"32^2, 100 steps": (32, 100), "256^2, 200 steps": (256, 200)}),
     "billiards": (billiards, {"11 balls, 200 steps": (4, 200), "211 balls, 200 steps": (20, 200)}),

@@ -1,4 +1,5 @@
-"""Gradients through 65,536 loops of 64 trips, and of a stencil, beside their forward pass."""
+"""Cases of gradients, each with its forward pass for comparison: of 65,536 iterations with an inner loop of 64 trips,
+and of a stencil."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from benchmarks.cases.loops import LOOPS, Loop, own_trips
 from benchmarks.engine import qd, synced
 
 SIZE, TRIPS = 65536, 64
-SIDE = 1024  # of the stencil's square
+SIDE = 1024  # the stencil runs over SIDE x SIDE elements
 
 
 class Stencil:
-    """Each element from itself and its neighbours, on a square; ``y.grad`` is 1."""
+    """A stencil on a square: each element of y is computed from an element of x and its neighbours. ``y.grad`` is 1."""
 
     def __init__(self, n: int, dtype: Any) -> None:
         x, y = (qd.field(dtype, shape=(n, n), needs_grad=True) for _ in range(2))
@@ -51,14 +52,14 @@ def gradient(make: Callable[[], Any]) -> Timed:
 
 
 def both(group: str, name: str, make: Callable[[], Any], arch: str = "cpu") -> list[Case]:
-    """A kernel and its gradient."""
+    """The two cases of a kernel and its gradient."""
     return [Case(group, f"{name}, {what.__name__}", partial(what, make), arch) for what in (forward, gradient)]
 
 
 def loops(
     group: str, names: Iterable[tuple[str, str]], size: int = SIZE, label: str = "", arch: str = "cpu"
 ) -> list[Case]:
-    """``names``: of a loop and its dtype."""
+    """The cases of these loops; ``names`` has the name of each loop and its dtype."""
     return [
         case
         for name, dtype in names

@@ -1,5 +1,5 @@
-"""Programs of tests/samples that resemble other people's code bases: a whole run, with its gradient under a Tape or in
-torch; the first run compiles, and is a table of its own."""
+"""Cases that run a program of tests/samples, which resemble other people's code bases: a whole run, with its gradient
+under a Tape or in torch. The first run, which compiles, is reported in a table of its own."""
 
 from __future__ import annotations
 

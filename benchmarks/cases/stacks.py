@@ -1,4 +1,5 @@
-"""Gradients that need adstacks, for measuring what those take: one parallel iteration, as many trips as asked for."""
+"""Gradients that need adstacks, for measuring the memory of these stacks: one parallel iteration, with a given number
+of trips."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ def deep(x: Any, y: Any, n: Any, w: Any) -> Any:
 
 
 def many(x: Any, y: Any, n: Any, w: Any, count: int) -> Any:
-    """So many values that are carried and kept."""
+    """A kernel whose loop carries ``count`` values that the gradient must keep."""
 
     @qd.kernel
     def k():
@@ -165,5 +166,5 @@ GRADIENTS: dict[str, Make] = {
 
 
 def trips(name: str, most: int) -> int:
-    """``n`` for about ``most`` trips of the outer loops together."""
+    """The value of ``n`` with which the outer loops of the kernel ``name`` make about ``most`` trips together."""
     return int((2 * most) ** 0.5) if name == "triangular" else most

@@ -1,4 +1,4 @@
-"""Large data: 16 M f32, 2048 bodies, 1 M particles."""
+"""Cases with large data: 16 M numbers of f32, 2048 bodies, 1 M particles."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def n_body(bodies: int = BODIES) -> Timed:
 
 
 def particles_to_grid(spread: bool = True) -> Timed:
-    """``spread``: the particles are everywhere, otherwise all are in one cell."""
+    """Particles add their mass to a grid. With ``spread`` they are everywhere, otherwise all of them are in one
+    cell."""
     rng = np.random.default_rng(1)
     px, py = (_field(0.05 + 0.9 * rng.random(PARTICLES) if spread else np.full(PARTICLES, 0.4)) for _ in range(2))
     mass = _field(np.zeros((GRID, GRID)))
@@ -148,7 +149,7 @@ def particles_to_grid(spread: bool = True) -> Timed:
 
 
 def hot_cell() -> Timed:
-    """A million additions whose places are data, and the same one."""
+    """A million atomic additions to an element whose index is read from data and is always the same."""
     at, targets = qd.field(qd.i32, PARTICLES), _field(np.zeros(1024))
     at.fill(517)
     x = _field(np.full(PARTICLES, 2.0**-10))
@@ -167,7 +168,7 @@ def hot_cell() -> Timed:
 
 
 def local_stack(size: int = 64, iterations: int = 20_000) -> Timed:
-    """A walk in each iteration, with a stack in a local vector."""
+    """Each iteration visits a tree of numbers, with a stack in a local vector of ``size`` elements."""
     x, y = (qd.field(qd.i32, iterations) for _ in range(2))
     x.from_numpy((np.arange(iterations) * 7919 % 1000).astype(np.int32))
 
@@ -194,7 +195,7 @@ def local_stack(size: int = 64, iterations: int = 20_000) -> Timed:
 
 
 def local_elimination(iterations: int = 20_000) -> Timed:
-    """Gaussian elimination in each iteration, by loops over a local matrix."""
+    """Each iteration does a Gaussian elimination, by loops over a local matrix."""
     x = _field(np.linspace(0, 1, iterations))
     y = _field(np.zeros(iterations))
 

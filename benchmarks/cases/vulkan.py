@@ -1,4 +1,4 @@
-"""Vulkan: what a launch costs, and gradients through loops."""
+"""Cases for Vulkan: the time of a launch, and gradients through loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLS = 16
 
 
 def in_a_row(make: Callable[[], Timed]) -> Timed:
-    """Many launches and one wait."""
+    """A case whose run makes many launches and waits once."""
     timed = make()
 
     def run() -> None:
@@ -25,7 +25,8 @@ def in_a_row(make: Callable[[], Timed]) -> Timed:
 
 
 def returned(make: Callable[[], Timed]) -> Timed:
-    """A few launches, until the last call has returned, whether they are done or not."""
+    """A case whose run makes a few launches and ends when the last call has returned; the launches need not be
+    complete."""
     timed = make()
 
     def run() -> None:

@@ -1,7 +1,8 @@
-"""The same programs in other engines, each a module with the table ``PROGRAMS``: the key of a case (`benchmarks.cases`)
-and what makes its program.
+"""The programs of some cases, written for other engines (JAX, Numba, Dr.Jit, C). Each module has a table ``PROGRAMS``:
+key of a case (`benchmarks.cases`) -> function that makes the program.
 
-``python -m benchmarks.others.NAME`` answers as `benchmarks.worker` does. An engine is imported where a program is made.
+``python -m benchmarks.others.NAME`` answers requests as `benchmarks.worker` does. The engine is imported by the
+function that makes a program.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-Run = Callable[[], Callable[[], float]]  # to its end; what it gives says the value
+Run = Callable[[], Callable[[], float]]  # runs the program to its end; the result is a function that returns the value
 Make = Callable[[], Run]
 Programs = dict[str, Make]
 
@@ -27,12 +28,12 @@ DIVERGENT = ("primes", "two breaks", "u32", "one long in 64", "escape")
 
 
 def starts(dtype: str) -> Any:
-    """Where the loops of `benchmarks.cases.loops` start."""
+    """The starting values of the loops of `benchmarks.cases.loops`."""
     return np.linspace(0.1, 0.9, SIZE).astype(dtype)
 
 
 def trips() -> Any:
-    """Of each iteration where they differ."""
+    """The number of trips of each iteration, for the cases with different numbers."""
     return np.random.default_rng(1).integers(0, TRIPS + 1, SIZE).astype(np.int32)
 
 
@@ -50,7 +51,7 @@ def large(sin_exp: Make, to_grid: Make, hot_cell: Make) -> Programs:
 
 
 def loops(forward: Callable[..., Run], gradient: Callable[..., Run], one: Any, eight: Any) -> Programs:
-    """Of the loops ``one`` and ``eight``, with that many carried variables."""
+    """The programs of the loops ``one`` and ``eight``, which carry one and eight variables."""
     return {
         "reverse/sin, f32, forward": partial(forward, one, "float32"),
         "reverse/sin, f32, gradient": partial(gradient, one, "float32"),
@@ -63,7 +64,7 @@ def loops(forward: Callable[..., Run], gradient: Callable[..., Run], one: Any, e
 
 
 def serve(programs: Programs) -> None:
-    """Answers requests, one a line, with the seconds of a run; the first of a case makes it."""
+    """Answers requests, one on each line, with the seconds of a run. The first request for a case makes its program."""
     run, key = None, ""
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,4 +1,4 @@
-"""Our own backend of C, whose loops gcc compiles."""
+"""The C backend of quadrants_lab as an engine: gcc compiles its loops."""
 
 from __future__ import annotations
 

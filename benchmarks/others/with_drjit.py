@@ -1,4 +1,5 @@
-"""Dr.Jit on LLVM. Loops are symbolic, and for a gradient bounded by the most trips that they can have."""
+"""The programs for Dr.Jit on LLVM. Loops are symbolic; for a gradient they get an upper bound of the number of
+trips."""
 
 from __future__ import annotations
 

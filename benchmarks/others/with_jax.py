@@ -1,4 +1,4 @@
-"""JAX: each program is one `jit`; loops of data's trips run as long as the longest does."""
+"""The programs for JAX. Each is one `jit`; if trip counts are data, all iterations run as long as the longest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def _run(program: Callable[..., Any], value: Callable[[Any], Any], *args: Any) -
 
 
 def wave(in_place: bool) -> Run:
-    """The loss's gradient by the squared speeds. In place both start fields are at rest but for a point."""
+    """The gradient of the loss with respect to the squared speeds. With ``in_place``, both initial fields are 0 except
+    at one point."""
     import jax
     import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-"""Numba on all threads, each with a copy of its own of what it adds to."""
+"""The programs for Numba on all threads. Each thread has its own copy of the array to which it adds."""
 
 from __future__ import annotations
 

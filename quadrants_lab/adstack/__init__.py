@@ -1,1 +1,2 @@
-"""Adstacks: how deep each of them must be, as a SizeExpr, from the control flow of the forward slice."""
+"""How deep each stack of a gradient (adstack) must be: a formula, a SizeExpr, derived from the control flow of the
+forward slice, which pushes to the stacks."""

@@ -1,8 +1,8 @@
 """Sums and maxima of size expressions over ranges, computed without looking at every point.
 
 `linear_reduction` is for bodies that are linear in the range's variable; it is vectorised over outer variables.
-`greatest` moves a maximum inwards, through max, and through min, sums and products with constants, down to arrays:
-there it is the maximum of one slice.
+`greatest` moves a maximum inwards, through max, min, sums and products with constants, down to the elements of an
+array, where it becomes the maximum of one slice of the array.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from quadrants_lab.ir import sizeexpr as S
 
 Number = int | npt.NDArray[np.int64]
 Apply = Callable[[str, Number, Number], Number]  # applies an operation, saturating
-_FOLD: Any = fold  # takes and returns integers
+_FOLD: Any = fold  # `fold`, for the type checker: here it takes and returns integers
 Box = Mapping[S.SizeVar, tuple[int, int]]  # begin and end of each variable; no range is empty
 
 

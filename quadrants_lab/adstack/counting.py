@@ -1,10 +1,11 @@
-"""The counting slice: the part of the forward slice that counts pushes. It is exact for every kind of loop.
+"""The counting slice: a kernel that runs the control flow of the forward slice and counts pushes instead of pushing.
+Its counts are exact for every kind of loop.
 
 Control flow is decided twice (`decides_again`). A gradient's forward slice pushes along the arms and trips that it
-takes. The reverse slice computes the conditions again, and pops along the arms and trips that these say. If the
-compiler contracts or reorders floating-point operations, the two computations may be rounded differently. A condition
-at its edge can then be true in one and false in the other, so that a pop takes the value of another push, or finds an
-empty stack.
+takes. The reverse slice computes the conditions again, and pops along the arms and trips that its own results select.
+If the compiler contracts or reorders floating-point operations, the two computations may be rounded differently. A
+comparison of nearly equal numbers can then be true in one slice and false in the other, so that a pop takes the value
+of another push, or finds an empty stack.
 """
 
 from dataclasses import replace
@@ -56,9 +57,9 @@ def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
 
 
 def _moves_kept(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether the task saves values in scratch buffers, or restores them, for later counting slices. The adjoint of a
-    task may use scratch buffers, too (for the winners of an atomic min or max), but it must not run here: it would
-    add to gradients a second time."""
+    """Whether the task copies values between fields and scratch buffers, so that later counting slices read the right
+    memory. The adjoint of a task may use scratch buffers, too (for the winners of an atomic min or max), but it must
+    not run here: it would add to gradients a second time."""
     gradients = {b.grad for b in buffers.values()}
     used = [s.buffer for s in find((task,), N.Access)]
     scratch = any(buffers[name].kind == "scratch" for name in used)
@@ -111,7 +112,7 @@ class _Counter:
         return tuple(out)
 
     def segment(self, loop: N.For) -> list[N.Stmt]:
-        """The segment, followed by reports of how much it adds to each stack that it fills."""
+        """The loop of one segment, followed by statements that report how many slots the segment adds to each stack."""
         stacks = sorted(self.stacks & _pushed(loop.body))
         with self.b.block() as made:
             before = [self.depth(stack) for stack in stacks]
@@ -122,7 +123,7 @@ class _Counter:
 
 
 def _own_segments(block: N.Block) -> list[N.For]:
-    """The loops of the block that run a segment: an empty guard follows each of them."""
+    """The loops directly in the block that run a segment; they are recognised by the empty guard after each."""
     return [
         a for a, b in pairwise(block) if isinstance(a, N.For) and isinstance(b, N.AdStackGuard) and len(b.body) == 1
     ]
@@ -135,7 +136,7 @@ def _segments(block: N.Block) -> list[N.For]:
 
 
 def _pushed(block: N.Block) -> set[int]:
-    """The stacks that the block pushes outside of the segments in it."""
+    """The stacks to which the block pushes outside of its segments."""
     inner = {s.id for s in _own_segments(block)}
     found = {s.stack for s in of_kind(block, N.AdStackPush)}
     for s in block:

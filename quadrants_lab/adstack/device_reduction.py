@@ -1,7 +1,8 @@
 """A kernel that evaluates sizes on the device: each maximum or sum over elements of arrays becomes a parallel
 reduction, so that one number is copied to the host instead of the arrays.
 
-The host evaluates the parts that do not vary over a range, and passes them to the kernel as arguments.
+The host evaluates those parts of the size expressions that do not vary over a range, and passes the results to the
+kernel as arguments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,10 @@ _ROUND = 9e18  # larger results may not fit into i64; they saturate, as in `eval
 
 @dataclass(slots=True)
 class DeviceReduction:
-    """``ranges``: the parts that the device evaluates. ``sizes``: the sizes, in which a `SizeCounted` stands for each
-    range: stack -1 for the first range, -2 for the second. ``given``: for each added argument of the kernel, the
-    expression that the host evaluates."""
+    """The sizes of a launch, split between host and device. ``ranges``: the maxima and sums over ranges that the device
+    evaluates. ``sizes``: the sizes, in which a `SizeCounted` stands for each of these ranges, with stack -1 for the
+    first range and -2 for the second. ``given``: for each added argument of the kernel, the expression that the host
+    evaluates."""
 
     ranges: list[S.SizeRange]
     sizes: list[S.SizeExpr]
@@ -36,7 +38,7 @@ class DeviceReduction:
 
 
 def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
-    """The parts of these sizes that a device can evaluate; None where no range reads elements of arrays."""
+    """The sizes, split into what the device and what the host evaluates; None if no range reads elements of arrays."""
     ranges: list[S.SizeRange] = []
 
     def without(e: S.SizeExpr) -> S.SizeExpr:
@@ -53,7 +55,8 @@ def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
 
 
 def _reads_elements(e: S.SizeRange) -> bool:
-    """Whether the body reads elements that vary with the variable, by operations that kernels have in 64 bits."""
+    """Whether the body of the range reads array elements that vary with the range's variable, and uses only operations
+    that kernels have in 64 bits."""
     varying = [p for p in subexpressions(e.body) if is_open(p)]
     return any(of_kind(varying, S.SizeLoad)) and not any(
         isinstance(p, S.SizeCounted) or (isinstance(p, S.SizeOp) and p.op == "isqrt") for p in varying
@@ -102,7 +105,8 @@ class _Maker:
     bounds: set[str] = field(default_factory=set)
 
     def argument(self, e: S.SizeExpr, bound: DType | None = None) -> int:
-        """An argument that the host evaluates: an i64, or the bound of a task in dtype ``bound``."""
+        """A new argument of the kernel, whose value is that of ``e``, evaluated by the host: an i64, or, as the bound
+        of a task, a number of dtype ``bound``."""
         name, type = f"${len(self.given)}", bound or i64
         self.given[name] = e
         if bound is not None:
@@ -125,7 +129,7 @@ class _Maker:
         raise TypeError(f"not a SizeExpr: {e!r}")
 
     def load(self, buffer: N.Buffer, index: list[int]) -> int:
-        """The element. Outside the buffer it is 0, and no memory is read."""
+        """Emits the load of an element. For an index outside the buffer the result is 0, and no memory is read."""
         b = self.b
         inside = b.const(True, u1)
         for axis, i in enumerate(index):

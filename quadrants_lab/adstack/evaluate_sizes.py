@@ -2,7 +2,7 @@
 
 Scalars are Python integers. Under a range the variable is a numpy vector, so a maximum over a field is one vector
 operation. Arithmetic saturates at 64 bits. A load outside its buffer gives 0 and reads no memory: in the program a
-condition keeps such an iteration from running the loop, so the iteration needs no slots.
+condition keeps an iteration with such an index from running the loop, so this iteration needs no slots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +30,8 @@ class Live(Protocol):
 
 
 class LiveData:
-    """The data of one launch, by name. ``arrays``: by buffer its array, or something of the same shape;
-    ``memories``: by buffer the memory with its data, where ``arrays`` has only the shape."""
+    """The data of one launch, by name. ``arrays`` maps a buffer to its array, or to an object with the array's shape;
+    for the latter, ``memories`` maps the buffer to the memory with its data."""
 
     def __init__(
         self, scalars: Mapping[str, Any], arrays: Mapping[str, Any], memories: Mapping[str, Any] | None = None
@@ -54,7 +54,8 @@ class LiveData:
 
 
 def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> int:
-    """The value (at least 0). ``counted`` holds the counting slice's results by stack id."""
+    """The value of a size expression in this launch, in slots (at least 0). ``counted`` maps the id of a stack to its
+    depth as the counting slice found it."""
     return max(0, int(_Evaluator(live, counted or {}).value(e, {})))
 
 
@@ -89,9 +90,9 @@ def compiled(
     boxes: Sequence[tuple[S.SizeExpr, S.SizeExpr]], given: str, names: Mapping[str, str],
     fields: Mapping[str, Sequence[int]], shape_of: Callable[[Any], Sequence[int]],
 ) -> Callable[[Sequence[Any]], tuple[tuple[int, int], ...]]:  # fmt: skip
-    """A function from the arguments of a call to the values of these pairs of sizes, which read no data. A Tape calls
-    the function at every launch. ``given``: the function's names for all arguments; ``names``: the function's name by
-    argument and by buffer; ``fields``: the shapes of fields."""
+    """A function from the arguments of a call to the values of ``boxes``, pairs of size expressions that read no data.
+    A Tape calls the function at every launch. ``given``: the names of the function's parameters; ``names`` maps an
+    argument or buffer to its parameter; ``fields`` has the shapes of fields."""
 
     def text(e: S.SizeExpr) -> str:
         match e:
@@ -152,7 +153,7 @@ def _last_axis(x: Number) -> Number:
 
 
 def _sum(body: Ints) -> Ints:
-    """Along the last axis, saturating."""
+    """The sum along the last axis, saturating at 64 bits."""
     rough = body.astype(np.float64).sum(axis=-1)
     exact: Ints = np.where(np.abs(rough) < 9e18, body.sum(axis=-1, dtype=np.int64), INT64_MAX)
     return exact

@@ -16,9 +16,9 @@ from quadrants_lab.ir.walk import find, of_kind, walk
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
-    """``depth``: slots per iteration in this launch; ``how``: how the depth was determined; ``bytes_per_lane``:
-    memory for one running iteration; ``reason``: the use that made the stack necessary; ``cure``: a change of the
-    program that avoids the stack."""
+    """One adstack in the launch report. ``depth``: slots per iteration in this launch; ``how``: how the depth was
+    determined, in words; ``bytes_per_lane``: bytes for one running iteration; ``reason``: the use that made the stack
+    necessary; ``cure``: a change of the program that avoids the stack."""
 
     stack: int
     name: str
@@ -50,7 +50,8 @@ class KeptRow:
 
 
 def kept_rows(facts: Facts, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
-    """The rows of a reverse kernel. ``shapes``: the shapes of its scratch buffers in a launch."""
+    """The report's rows about kept values of a reverse kernel. ``shapes``: the shapes of its scratch buffers in a
+    launch."""
     rows = []
     for slot, (name, span) in facts.of(_restored).items():
         if slot not in shapes:
@@ -64,7 +65,8 @@ def kept_rows(facts: Facts, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptR
 
 
 def _restored(kernel: N.Kernel) -> dict[str, tuple[str, Span | None]]:
-    """By the buffer of kept values: the buffer that gets these values back, and the task that overwrote them."""
+    """Maps each scratch buffer of kept values to the buffer to which the gradient copies them back, and to the source
+    lines of the task that overwrote them."""
     found: dict[str, tuple[str, Span | None]] = {}
     for task in kernel.body:
         loaded = {s.id: s.buffer for s in find((task,), N.Load)}
@@ -77,14 +79,15 @@ def _restored(kernel: N.Kernel) -> dict[str, tuple[str, Span | None]]:
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
-    """The kernel's stacks in the order of tasks, in which a device gets their capacities."""
+    """The kernel's stacks, task by task. A device gets their capacities in this order."""
     return [
         s for task in kernel.tasks for s in of_kind(task.body, N.AdStackAlloca)
     ]
 
 
 def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> list[StackRow]:
-    """The rows of a sized reverse kernel; ``depths`` are in the order of `stack_allocas`."""
+    """The report's rows about the stacks of a sized reverse kernel. ``depths`` has the slots of each stack, in the
+    order of `stack_allocas`."""
     rows = []
     for s, depth in zip(stack_allocas(kernel), depths, strict=True):
         assert s.size is not None
@@ -132,7 +135,7 @@ def how_found(size: S.SizeExpr) -> str:
     return "evaluated before the launch"
 
 
-_SHOWN = 8  # stacks that the error lists
+_SHOWN = 8  # the most stacks that the error lists
 
 
 class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):

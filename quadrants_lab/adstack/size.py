@@ -1,5 +1,5 @@
-"""How large stacks are: `determine_ad_stack_size` finds the greatest depth of each as a SizeExpr, `narrow_stacks` its
-smallest dtype.
+"""How large the stacks of a gradient are: `determine_ad_stack_size` finds the greatest depth of each stack as a
+SizeExpr, and `narrow_stacks` the smallest dtype for its elements.
 
 The depth is found by recursion over the task's blocks. Depths of statements in sequence add up. The depth of a branch
 is the maximum of its arms' depths. The depth of a For is the body's depth times the trip count, or the sum over the
@@ -55,7 +55,7 @@ def _size(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.Size
         begin, end = symbols.size(first), symbols.size(last)
         known = None if begin is None or end is None else (begin, end)
         depth = known and algebra.over_range("max", symbols.vars[p.id], *known, depth)
-    # an index that is read after its loop has no known range
+    # the value of an index after its loop has no known range
     if depth is None or algebra.is_open(depth):
         return S.SizeCounted(stack)
     return depth
@@ -92,7 +92,7 @@ class _Depth:
         if body is None or body == algebra.ZERO:
             return body
         var, begin, end = self.symbols.vars[s.index.id], self.symbols.size(s.begin), self.symbols.size(s.end)
-        if any(pop.stack == self.stack for pop in find(s.body, N.AdStackPop)):  # a trip pops what it pushed
+        if any(pop.stack == self.stack for pop in find(s.body, N.AdStackPop)):  # each trip pops what it pushed
             return algebra.greatest_over(var, begin, end, body)
         return None if begin is None or end is None else algebra.over_range("sum", var, begin, end, body)
 
@@ -125,9 +125,9 @@ _BY_SIZE = (u8, i8, u16, i16, u32, i32)
 
 
 def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, if
-    `analysis.ranges` knows the range of each of these values. A value is cast when it is pushed, and back when it is
-    read."""
+    """Guarantees that a stack of integers has the smallest dtype (the first one of `_BY_SIZE`) that holds every value
+    pushed on it, if `analysis.ranges` knows the range of each of these values. A value is cast when it is pushed, and
+    back when it is read."""
     stacks = [s for s in find(kernel.body, N.AdStackAlloca) if s.type.is_int]
     if not stacks:
         return kernel

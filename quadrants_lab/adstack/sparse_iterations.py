@@ -1,8 +1,8 @@
 """Compaction of tasks in which a condition keeps most iterations from ever pushing to a stack.
 
-The kernel of a gradient becomes two kernels. The first one lists the iterations that push. The second one splits each
-such task in two: the iterations that do not push, without any stack, and then the listed iterations, densely packed. So
-only iterations that push need memory for stacks, and all lanes of a group are busy.
+The kernel of a gradient becomes two kernels. The first one lists the iterations that push. In the second one each such
+task becomes two tasks: one runs the iterations that do not push and has no stacks, the other runs the listed
+iterations, densely packed. So only iterations that push need memory for stacks, and all lanes of a group are busy.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class SparseIterations:
     boxes: dict[int, S.SizeExpr]
 
     def tasks(self) -> dict[int, int]:
-        """Maps a list's number to its task's number."""
+        """For each list, by its number, the number of the task whose iterations it lists."""
         bounds = [(number, s) for number, task in enumerate(self.split.body) for s in walk(task.blocks()[0])]
         rows = {s.buffer: number for number, s in bounds if isinstance(s, N.ShapeOf)}
         return {n: rows[f"{ROWS}{n}"] for n in self.boxes if f"{ROWS}{n}" in rows}
@@ -106,7 +106,7 @@ def _listed(b: Builder, task: N.Offload, rows: str, active: str) -> N.Offload | 
     """The task that lists the iterations that push; None where all iterations push, or none."""
     stacks = {s.id for s in of_kind(task.body, N.AdStackAlloca)}
     if not stacks or stacks - {s.stack for s in find(_forward_slice(task), N.AdStackPush)}:
-        return None  # a segment of a checkpointed loop may push values that the forward slice does not push
+        return None  # the reverse pushes in segments of a checkpointed loop, even where the forward slice does not push
     body, pushes = _flagged(b, _forward_slice(task))
     if pushes is None:
         return None
@@ -131,7 +131,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
             flag = b.param(u1)
             flags.append(flag.id)
             out.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, flag)))
-        elif not isinstance(s, N.AdStackPush):  # values that a loop computes may decide a later condition
+        elif not isinstance(s, N.AdStackPush):  # also loops: a later If may read their results
             out.append(rewrite_in(s, rules({N.AdStackPush: lambda push: ()})))
     if _always_uses_stack(block):
         return out, None

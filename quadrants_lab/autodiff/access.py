@@ -1,9 +1,10 @@
-"""The data-access rule: the memory that a gradient reads again must hold what the kernel read.
+"""The data-access rule: where a gradient repeats a load of its kernel, the memory must hold the value that the kernel
+read.
 
 A gradient starts from the memory that the launch left, and its forward slices repeat loads of the kernel. Each
 repeated load is compared with every write of the kernel that may come later and go to the same element. The values
-that such writes overwrite are kept (`autodiff.keeps`). The old value that an atomic returned in a parallel loop
-cannot be kept, because it depends on the order of the threads.
+that such writes overwrite are kept (`autodiff.keeps`). The old value that an atomic operation returned in a parallel
+loop cannot be kept, because it depends on the order in which the threads ran.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +23,9 @@ from quadrants_lab.ir.walk import find
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A forward load, or an atomic min or max whose result is compared, that the gradient repeats although ``write``
-    may have changed the element since. If a task that recomputes launch temporaries repeats the access, ``temporary``
-    is that task."""
+    """An access of the forward kernel that the gradient repeats although the statement ``write`` may have changed the
+    element in the meantime. The access is a load, or an atomic min or max with whose result the gradient compares
+    values. If a task that recomputes launch temporaries repeats the access, ``temporary`` is that task."""
 
     read: Access
     write: Access
@@ -32,10 +33,12 @@ class Conflict:
 
 
 def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keeps:
-    """What an offloaded forward kernel has to keep for its gradient.
+    """Which values an offloaded forward kernel has to copy away before it overwrites them, because its gradient reads
+    them.
 
-    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. The search ends when the
-    gradient needs nothing that is not kept, because the writes that it repeats may need further values.
+    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. A gradient repeats some
+    writes, which may need further values to be kept. So the search is repeated until the gradient needs no value that
+    is not kept.
     """
     if not may_lose_reads(kernel):
         return NOTHING
@@ -69,8 +72,8 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
 
 
 def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
-    """Raises QL0404 if a field that is put back before the adjoint of a task also has results of atomic mins or maxes
-    of that task: the adjoint compares values with these results."""
+    """Raises QL0404 if a task writes results of atomic mins or maxes to a field whose old values must be restored
+    before the adjoint of the task. That adjoint compares values with the results, which are then overwritten."""
     buffer = info.kernel.buffers[c.write.stmt.buffer]
     own = (w.stmt for w in _writes(info, buffer.name) if w.number == c.write.number)
     if buffer.grad and any(s.atomic in N.MINMAX for s in own):
@@ -81,7 +84,7 @@ def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
     buffer, number = c.write.stmt.buffer, c.write.number
     of = info.kernel.buffers[buffer]
-    # all of what lies in pages: only the pages that were written to are copied
+    # of a field in pages the whole field is the box: only the pages that were written to are copied
     box = whole(of) if of.order else box_of(info, (w for w in _writes(info, buffer) if w.number == number))
     return Saved(buffer, number, box, f"{buffer}.kept{n}", c.write.stmt.span)
 
@@ -102,8 +105,8 @@ def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) ->
 
 
 def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None = None) -> Iterator[Conflict]:
-    """The reads of the kernel of ``info`` that its gradient (after dead-code elimination) repeats although the
-    element may be overwritten by then. Raises QuadrantsCompilationError if the gradient needs the old value of an
+    """The loads of the kernel of ``info`` that its gradient (after dead-code elimination) repeats although the kernel
+    may have overwritten the element by then. Raises QuadrantsCompilationError if the gradient needs the old value of an
     atomic."""
     derivatives = _adjoints(info) if derivatives is None else derivatives
     for task in gradient.tasks:
@@ -120,7 +123,8 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
 
 
 def check_data_access(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING) -> None:
-    """Raises QuadrantsCompilationError where the gradient needs a value that is gone and not kept."""
+    """Raises QuadrantsCompilationError where the gradient needs a value that the kernel has overwritten and that
+    ``keeps`` does not copy away."""
     kept = {(s.buffer, s.task) for s in keeps.saved}
     for c in conflicts(accesses_of(kernel), gradient):
         buffer, number = c.write.stmt.buffer, c.write.number

@@ -10,20 +10,20 @@ from quadrants_lab.ir.walk import of_kind, reached, types_of, walk
 
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
-    """The operands of an op that a derivative can reach."""
+    """The operands of an op with respect to which it has a derivative."""
     return tuple([stmt.args[n] for n in _open(stmt.prim, len(stmt.args))])
 
 
 @cache
 def _open(prim: str, arity: int) -> tuple[int, ...]:
-    """The positions of these operands."""
+    """The positions of the operands with respect to which the primitive has a derivative."""
     return tuple(n for n in range(arity) if share(prim, n) is not None)
 
 
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
     """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
-    ``with_derivative`` (by default the buffers with an adjoint). No derivative begins or ends in a launch temporary:
-    there the derivative flows on, from the values written to the values read."""
+    ``with_derivative`` (by default the buffers with an adjoint). A launch temporary (memory between two tasks of one
+    launch) is never an end of the flow: a derivative flows through it, from the values written to the values read."""
     floats = {v for v, t in types_of(kernel.body).items() if t.is_float}
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
     stmts = list(walk(kernel.body))

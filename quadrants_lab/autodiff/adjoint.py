@@ -1,8 +1,8 @@
 """The adjoint code of one task: its statements in reverse order, with a loop for each loop and an if for each if.
 
-The adjoint of a loop-carried value is carried by the reversed loop. The body of an if or loop may add to the adjoint
-of a value from outside; this sum is a result of the reversed if, or is carried by the reversed loop. So adjoints are
-values, not memory, until they are added to the gradient of a buffer.
+The adjoint of a loop-carried value is carried by the reversed loop. The body of an if or loop may add to the adjoint of
+a value that is defined outside. This sum is then a result of the reversed if, or a carried value of the reversed loop.
+So adjoints are SSA values, not memory, until they are added to the gradient of a buffer.
 """
 
 from collections.abc import Callable
@@ -42,8 +42,8 @@ class Carried:
 @dataclass(slots=True)
 class AdjointBuilder:
     """Writes the adjoint of one task. ``slicer`` made the forward slice and knows the stack of each stashed value.
-    ``env`` maps a forward value to its id in the reverse code; it grows as values are restored or recomputed. For
-    ``colliding`` see `colliding_stores`."""
+    ``env`` maps a forward value to its id in the reverse code; it grows as values are restored or recomputed.
+    ``colliding`` has the stores to an element that another iteration may store to as well (`colliding_stores`)."""
 
     b: Builder
     scopes: Scopes
@@ -80,8 +80,8 @@ class AdjointBuilder:
         return v
 
     def _restore(self, key: tuple[int, int]) -> None:
-        """Emits the beginning of a reversed block: pops of the block's stashed values, and values that are computed
-        again."""
+        """Emits the beginning of a reversed block: it pops the block's stashed values from their stacks and recomputes
+        the other values that the reverse needs. ``key`` is that of the block's `Scope`."""
         scope = self.scopes.by_key[key]
         for v in scope.defined:
             stmt = self.scopes.defs[v]
@@ -192,7 +192,8 @@ class AdjointBuilder:
             self._add(adj, atomic.value, g)
 
     def _outer_active(self, *blocks: N.Block) -> list[int]:
-        """Active values from outside the blocks that the blocks read, in the order of their definition."""
+        """The active values that these blocks read and that are defined outside of them, in the order of their
+        definition."""
         free = set().union(*(free_values(s, self.free) & self.active for s in blocks))
         return sorted(free, key=self.order.__getitem__)
 
@@ -261,9 +262,9 @@ class AdjointBuilder:
         self, stmt: N.Loop, index: N.Param, begin: int, end: int, adjoints: Carried, inits: list[int],
         own: int, before: Callable[[], None] = lambda: None,
     ) -> list[int]:  # fmt: skip
-        """Emits the reversed loop, a For over ``index``. In it ``own`` is the id of the forward loop's index or
-        counter, and ``before`` emits this value. Returns the final adjoints of carried values and of values from
-        outside."""
+        """Emits the reversed loop, a For over ``index``. In the body ``own`` is the id of the forward loop's index or
+        counter, and ``before`` emits this value. Returns the adjoints, after the last iteration, of the carried values
+        and of the values that are defined outside the loop."""
         b, carried, outer = self.b, adjoints.carried, adjoints.outer
         own_index, arm = stmt.counter.id, len(stmt.blocks()) - 1
         params = tuple(b.param(self.scopes.types[v], self._name(v)) for v in (stmt.carried[k].id for k in carried))
@@ -322,9 +323,9 @@ class AdjointBuilder:
         return [r.id for r in results]
 
     def _again(self, segment: Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
-        """Emits the forward slice of one segment, with its pushes, and then the check of capacities. The segment
-        begins with the carried values ``starts``. ``at``: begin and end of the loop, and the number of the segment's
-        first iteration."""
+        """Emits the forward slice of one segment, with its pushes, and then the check of capacities. ``starts`` are the
+        carried values with which the segment begins, and ``at`` has begin and end of the loop and the number of the
+        segment's first iteration."""
         b, loop = self.b, segment.loop
         count = b.param(loop.index.type)
         carried = tuple(p for p in loop.carried if p.id in segment.starts)

@@ -4,8 +4,8 @@ stashed on an adstack.
 The reverse needs operands of non-linear operations, indices of memory that carries a gradient, branch conditions and
 trip counts. Values of the task's outermost block and loop indices are available in the reverse. All other needed
 values are sinks of a graph: the dataflow from values that cannot be recomputed. The values of a minimum vertex cut of
-this graph are stashed, and the needed values behind the cut are recomputed from them. The capacity of a value is its
-size in bytes, times a factor for each loop around its definition.
+this graph are stashed, and the needed values behind the cut are recomputed from them. The capacity of a value in this
+graph is what it costs to stash it: its size in bytes, times a factor for each loop around its definition.
 """
 
 from collections.abc import Callable
@@ -36,11 +36,12 @@ class Demand:
 class StashPlan:
     """What `stash_plan` decided.
 
-    ``reversed`` has the ids of statements that have an adjoint. ``stash`` has the values that are pushed, ``export``
-    the values in ifs outside all loops, which become results of these ifs, and ``recompute`` the values that are
-    computed again. ``segments`` has the checkpointed loops in which values are stashed, by id, inner loops first.
-    ``needed`` has all demands, and ``demand`` the first demand for each stashed or exported value. ``graph`` maps
-    each value that is not available to the operands from which it can be computed again, or to None.
+    ``reversed`` has the ids of statements that have an adjoint. ``stash`` has the values that are pushed on stacks,
+    ``export`` the values that are defined in an if outside all loops and become results of this if, and ``recompute``
+    the values that the reverse computes again. ``segments`` has the checkpointed loops in which values are stashed, by
+    id, inner loops first. ``needed`` has all demands, and ``demand`` the first demand for each stashed or exported
+    value. ``graph`` maps each value that is not available to the operands from which it can be computed again, or to
+    None.
     """
 
     reversed: set[int]
@@ -107,7 +108,7 @@ def _atomic_demands(s: N.Atomic, active: set[int]) -> list[Demand]:
     return _access_demands(s, active) + compared
 
 
-# what the adjoint of a statement itself needs, without that of its blocks
+# what the adjoint of a statement needs, apart from what the statements in its blocks need
 _DEMANDS: dict[type[N.Stmt], Callable[[Any, set[int]], list[Demand]]] = by_class({
     N.Stmt: lambda s, active: [],
     N.Op: _op_demands,

@@ -21,9 +21,9 @@ _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A buffer in the time between two tasks that overwrite all of it. ``first``: the buffer before all such tasks,
-    with values of earlier launches. ``last``: the buffer after all such tasks, where later launches find what was
-    written."""
+    """A buffer during the time between two tasks that overwrite all of it. ``first``: the time begins before all such
+    tasks, so the buffer holds values of earlier launches. ``last``: the time ends after all such tasks, so later
+    launches read what is written."""
 
     buffer: str
     number: int
@@ -43,8 +43,8 @@ class _Graph:
     """The dataflow of a kernel. ``next[v]`` lists pairs: a value that depends on v, and the statement that ends the
     derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
     of each place, and ``stored`` the writes of each value with their places. ``clear[v]`` lists the values of
-    ``next[v]`` that the derivative gets to, ``cut`` has each v where some statement ends it, and ``known`` caches what
-    `reachable` found along clear paths."""
+    ``next[v]`` to which the derivative gets, ``cut`` has each v for which a statement in ``next[v]`` ends the
+    derivative, and ``known`` caches what `reachable` found along the edges in ``clear``."""
 
     next: dict[int, list[tuple[int, N.Op | None]]] = field(default_factory=dict)
     loads: dict[Place, list[N.Load]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class _Graph:
         return clear if not cuts else {} if self.cut.isdisjoint(clear) else self._reachable_by_cuts(values)
 
     def reachable_from(self, values: tuple[int, ...]) -> dict[int, None]:
-        """The values to which the derivative gets from these along some path."""
+        """The values to which the derivative gets from one of ``values`` along some path."""
         found = self.known[values] = reached(values, lambda v: self.clear.get(v, ()))
         return found
 
@@ -110,8 +110,8 @@ def _graph(kernel: N.Kernel) -> _Graph:
 
 
 def _shorten(g: _Graph) -> None:
-    """Replaces chains of edges by one edge that ends where paths part or values are written. Otherwise a sum of many
-    terms would be walked once for each term."""
+    """Replaces each chain of edges by one edge, which ends where paths part or where the value is written to memory.
+    Otherwise the chain of additions of a long sum would be walked once for each of its terms."""
     only = {v: out[0][0] for v, out in g.next.items() if len(out) == 1 and out[0][1] is None and v not in g.stored}
     ends: dict[int, int] = {}
     for start in only:
@@ -142,8 +142,8 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     other is about a buffer without a derivative through which values flow, within the kernel, from one buffer with a
     derivative to another.
 
-    Raises QL0422 if a value goes from a buffer with a derivative to another one as the bits of an integer: the
-    derivative would lack what goes that way, and it would not be 0."""
+    Raises QL0422 if a value goes from a buffer with a derivative to another one as the bits of an integer: the computed
+    derivative would be wrong, since it leaves this path out, and no warning about a zero would show it."""
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.transient}
     _check_bits(g, carriers)
@@ -167,8 +167,8 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
 
 
 def _check_bits(g: _Graph, carriers: set[str]) -> None:
-    """Raises QL0422 if the bits of a value with a derivative are kept as an integer and become a float again that
-    reaches a buffer with a derivative."""
+    """Raises QL0422 if the bits of a value with a derivative become an integer, these bits become a float again, and
+    this float reaches a buffer with a derivative."""
     loads = [r for place, some in g.loads.items() if place.buffer in carriers for r in some]
     for v in g.reachable(loads, cuts=False):
         for bits, cut in g.next.get(v, ()):
@@ -202,7 +202,7 @@ def integer_flows(forward: N.Kernel) -> Cuts:
 
 
 def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
-    """The flows from the sources to floating-point fields and ndarrays that are no derivatives."""
+    """The flows from ``sources`` to floating-point fields and ndarrays that are not themselves gradients or duals."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     mine = {
         n for n, b in kernel.buffers.items()
@@ -224,7 +224,8 @@ def _targets(g: _Graph, carriers: set[str], found: Mapping[int, N.Op | None]) ->
 
 
 def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> GradientWarning:
-    """The warning about two buffers, if every path between them goes through an operation like ``cut``."""
+    """The warning that no derivative flows between the buffers ``name`` and ``target``, if every path between them goes
+    through an operation without derivative; ``cut`` is one."""
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
     if which == "grad":
@@ -238,7 +239,8 @@ def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "
 
 
 def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str = "grad") -> GradientWarning:
-    """The warning about a buffer without a derivative in the middle of a chain of buffers."""
+    """The warning that the derivative stops at the buffer ``middle``, which has none, although it is written from a
+    buffer with a derivative and read for another one."""
     noun, option = _WORDS[which]
     name, cure = middle.name, f"make {middle.name} with {option}=True"
     if middle.kind == "ndarray":

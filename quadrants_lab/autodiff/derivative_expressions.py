@@ -37,7 +37,8 @@ def needs(prim: str, operand: int) -> frozenset[str]:
 
 
 def emit(b: Builder, tree: ast.expr, env: Mapping[str, int], type: DType, target: DType) -> int:
-    """Emits a share. ``env`` maps g, a, b, c, r to values. Numbers get the dtype ``type``; ``cast`` converts to
+    """Emits the statements that compute a share from its parsed expression ``tree``. ``env`` maps the names g (adjoint
+    of the result), a, b, c (operands) and r (result) to values. Literals get the dtype ``type``; ``cast`` converts to
     ``target``, the operand's dtype."""
 
     def go(node: ast.expr) -> int:

@@ -30,7 +30,7 @@ TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
                ("read here, and again for the gradient", "written here"),
                _ALONG),
     "QL0408": ("{name} has an atomic {op} and another access in the same loop", (_ORDER, ""),
-               "use it in a loop of its own"),
+               "move one of the two accesses to a loop of its own"),
     "QL0412": ("a checkpointed loop needs the old value that an atomic in it returned from {name}",
                ("returned once only", _AGAIN), "leave checkpoint=True out, or compute the value without an atomic"),
     "QL0413": ("a checkpointed loop may not draw random numbers", ("drawn here", _AGAIN),
@@ -60,8 +60,8 @@ def shown(buffer: N.Buffer) -> str:
 
 
 def of_atomic(code: str, atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
-    """The error about an atomic. If the atomic is on a local of the kernel, the help says that a serial loop needs no
-    atomics."""
+    """The error with this code about an atomic operation on ``buffer``. If that is a local variable of the kernel, the
+    help says to run the loop in order, since a serial loop needs no atomic operations."""
     cure = "run the loop in order: qd.loop_config(serialize=True)" if buffer.kind == "temp" else ""
     return refusal(code, atomic.span, cure=cure, op=atomic.op, name=shown(buffer))
 
@@ -92,7 +92,8 @@ def nothing_kept(kernel: N.Kernel, why: str, of_torch: bool) -> QuadrantsRuntime
 
 
 def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
-    """The error where a gradient would repeat the random numbers of a launch with other arguments."""
+    """The error about a gradient whose arguments differ from those of the kernel's last launch, so that it would repeat
+    the random numbers of another computation."""
     drawn = next(s for s in find(kernel.body, N.Random))
     return QuadrantsRuntimeError(
         f"the gradient of kernel {kernel.name} repeats the random numbers of its last launch, which was one with other "
@@ -106,7 +107,7 @@ def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
 
 @dataclass(frozen=True, slots=True)
 class GradientWarning:
-    """The text of a warning, and the line that the warning is about."""
+    """The text of a warning, and the source line to which it points."""
 
     text: str
     span: Span | None
@@ -124,7 +125,8 @@ def warn(found: Iterable[GradientWarning]) -> None:
 
 
 def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
-    """The warning that trip counts have changed."""
+    """The warning that data from which loops compute their trip counts were written between a launch and its
+    gradient."""
     names = ", ".join(c.buffer for c in changed)
     verb = "was" if len(changed) == 1 else "were"
     labels = []
@@ -153,14 +155,42 @@ def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
     )
 
 
-def no_seed(kernel: str, buffers: Sequence[str], span: Span | None) -> GradientWarning:
-    """The warning that the gradients of all these buffers, which the kernel's gradient starts from, are 0."""
+# (buffer read, buffer written, where it is read, where it is written), for values that go from one to the other
+Flow = tuple[str, str, Span | None, Span | None]
+
+
+def adds_nothing(kernel: N.Kernel, flows: Sequence[Flow], call: str) -> GradientWarning:
+    """The warning that the gradient adds to no other gradient, since no flow has gradients at both ends. ``call``: the
+    torch function whose backward launched the gradient, or ""."""
+    into = [flow for flow in flows if kernel.buffers[flow[1]].grad]
+    verb = "read" if into else "written"
+    ends = {a: read for a, _, read, _ in into} or {b: written for _, b, _, written in flows}
+    names = sorted(ends)
+    have, it = ("has", "it") if len(names) == 1 else ("have", "each of them")
+    cure = f"make {it} with needs_grad=True"
+    if call:
+        cure = f"a tensor that {call}.forward makes, as x.contiguous() may, requires none: make it before {call}.apply"
+    elif any(kernel.buffers[name].kind == "ndarray" for name in names):
+        cure += ", or with requires_grad=True if it is a tensor"
+    return warning(
+        "QL0425",
+        f"the gradient of kernel {kernel.name} adds nothing: {', '.join(names)} {have} no gradient",
+        tuple(Label(ends[name], f"{name} is {verb} here") for name in names),
+        cure,
+        ends[names[0]],
+    )
+
+
+def no_seed(kernel: str, buffers: Sequence[str], span: Span | None, call: str) -> GradientWarning:
+    """The warning that the gradients of all these buffers, which the kernel's gradient starts from, are 0. ``call``:
+    the torch function whose backward launched the gradient, or ""."""
     names = [f"{name}.grad" for name in buffers]
     verb = "is" if len(names) == 1 else "are"
     return warning(
         "QL0409",
         f"the gradient of kernel {kernel} adds nothing: {', '.join(names)} {verb} 0 everywhere",
         (Label(span, f"the derivative starts here, from {names[0]}"),),
-        f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
+        f"set it in {call}.backward: {names[0]} = dy" if call
+        else f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
         span,
     )

@@ -13,7 +13,7 @@ from quadrants_lab.ir.walk import find, reached, walk
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Whether and why a value that the loop at ``line`` carries has a stack."""
+    """Whether a value that the loop at ``line`` carries has a stack, and why."""
 
     name: str
     line: int
@@ -37,7 +37,7 @@ def unstacked(forward: N.Kernel, function: ast.AST) -> list[Note]:
 
 
 def explain(forward: N.Kernel) -> list[Note]:
-    """One note for each value that a reversed loop of an offloaded forward kernel carries."""
+    """One note for each loop-carried value of the loops of an offloaded forward kernel that have an adjoint."""
     notes: list[Note] = []
     for task, _, plan, active in plans(forward):
         for stmt in find(task.body, N.Loop):
@@ -103,7 +103,8 @@ def _why(p: N.Param, loop: N.Loop, plan: StashPlan, active: set[int]) -> str:
 
 
 def _handed_to(p: N.Param, loop: N.Loop) -> int:
-    """The line of the inner loop that carries the value on, if nothing else in the body reads it; else 0."""
+    """The line of the inner loop to which ``loop`` hands the value, if nothing else in its body reads the value; else
+    0."""
     users = [s for s in walk(loop.body) if p.id in s.operands()]
     if len(users) != 1 or not isinstance(users[0], N.Loop):
         return 0

@@ -22,14 +22,15 @@ _SPLIT = (
 
 
 def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel:
-    """The forward-mode derivative: the kernel itself, in which each write to a buffer that has a dual also writes
-    the tangent.
+    """The forward-mode derivative of an offloaded kernel: the same kernel, in which each write to a buffer with a dual
+    also writes the value's tangent to the dual.
 
     Tangents are computed beside their values, and pass through loops and ifs as further carried values and results. A
-    value has no tangent if it does not depend on a dual, or if no dual depends on it. A task with an atomic min or
-    max is followed by tasks that give the result the tangent of its winners. If the number of the task is in
-    ``early``, the atomics and the tasks for winners stand in front of the task, so that they see the values that the
-    task overwrites. Values keep their ids; the statements of a tangent name the statement that they differentiate.
+    value has no tangent if it does not depend on a dual, or if no dual depends on it. A task with an atomic min or max
+    is followed by tasks that give the result the tangent of its winners, the iterations whose value is the result. If
+    the number of the task is in ``early``, the atomics and these tasks stand in front of the task, so that they read
+    the values that the task overwrites. Values keep their ids; the statements of a tangent name the statement that they
+    differentiate.
     """
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
@@ -59,7 +60,8 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
             around = MinmaxAtomics(b, buffers, kernel.args, won)
             behind += (*around.cleared(), around.counted(task, minmax), *around.settled(duals))
             winners = _Tangents(b, active, buffers, duals, around)
-            # `active` has the ids of the task's values, so the replay keeps them until its tangents are written
+            # `active` holds ids of the task's values, so the replay must use the same ids until its tangents are
+            # written
             again = replay(task, atomics, frozenset())
             again = replace(again, body=winners.block(again.body))
             behind.append(renamed(again, b.fresh))
@@ -68,9 +70,9 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
 
 
 def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
-    """The numbers of the tasks that must be ``early`` in `forward`, because they overwrite values that ``dual``, the
-    dual kernel without dead code, reads again to find the winners. A task cannot be early if it writes these values
-    before it reads them, or if a statement uses the old value of the atomic."""
+    """The numbers of the tasks to pass to `forward` as ``early``: tasks that overwrite values which ``dual``, the dual
+    kernel without dead code, reads again to find the winners of an atomic min or max. A task cannot be early if it
+    writes these values before it reads them, or if a statement uses the old value of the atomic."""
     info = accesses_of(kernel)
     replays, tangents = _replays(dual)
     lost = {c.write.number for c in conflicts(info, replays, tangents) if c.write.number == c.read.number}
@@ -89,10 +91,10 @@ def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
 
 
 def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
-    """Applies the data-access rule to the replays by which ``dual``, the simplified dual kernel of ``kernel``, finds
-    the winners of atomic mins and maxes. A replay stands directly after its task, so only this task can have
-    overwritten what the replay reads; if it has, this raises QL0404. A replay directly before its task loses
-    nothing."""
+    """Raises QL0404 if a replay reads values that are overwritten. A replay is a copy of a task by which ``dual``, the
+    simplified dual kernel of ``kernel``, finds the winners of atomic mins and maxes. It stands directly after its task,
+    so only this task can have overwritten what the replay reads; a replay directly before its task is never at
+    fault."""
     replays, tangents = _replays(dual)
     for c in conflicts(accesses_of(kernel), replays, tangents):
         if c.write.number == c.read.number:
@@ -217,7 +219,7 @@ class _Tangents:
         return self.b.param(p.type, f"{p.name}.dual" if p.name else "")
 
     def _arm(self, block: N.Block, to: tuple[N.Param, ...], chosen: list[int]) -> N.Block:
-        """The block, which also yields the tangents of the chosen values."""
+        """One arm of an if, with tangents, that yields beside its results the tangents of the chosen results."""
         end = end_of(block)
         with self.b.block() as tail:
             outer = self.b.span, self.b.adjoint_of

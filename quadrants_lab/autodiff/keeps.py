@@ -1,12 +1,12 @@
-"""Values that a kernel overwrites although its gradient reads them: the forward launch keeps them, and the gradient
-puts them back.
+"""Values that a kernel overwrites although its gradient reads them: the forward launch copies them to scratch memory,
+and the gradient copies them back.
 
-In front of a task that overwrites such values, the forward kernel copies the elements that the task may write, a box,
-into scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. After the
+In front of a task that overwrites such values, the forward kernel copies the box of elements that the task may write
+into a scratch buffer of the launch (role "kept"). The gradient goes through the tasks in reverse order. After the
 adjoint of such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks
-had. If a task itself reads elements that it later overwrites, the box is put back before the adjoint of the task. If
-the task also reads what it wrote, the forward slice in the adjoint repeats the task's writes. In the end the memory
-is as the launch left it.
+had read. If a task itself reads elements before it overwrites them, the gradient copies the box back before the adjoint
+of the task. If the task also reads what it wrote, the forward slice in the adjoint repeats the task's writes. When the
+gradient ends, all fields hold again what the forward launch left in them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from quadrants_lab.ir.walk import find, rewrite_in, rules, types_of
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The elements ``box`` of ``buffer``, with their values before task number ``task``. The task overwrites them at
-    ``written`` although the gradient reads them. The scratch buffer ``slot`` holds them."""
+    """A copy, in the scratch buffer ``slot``, of the elements ``box`` of ``buffer`` as they were before task number
+    ``task`` of the kernel. The task overwrites these elements (at the source lines ``written``) although the gradient
+    reads them."""
 
     buffer: str
     task: int
@@ -39,18 +40,18 @@ class Saved:
 
     @property
     def final(self) -> str:
-        """The scratch buffer in which a gradient keeps the elements as the launch left them."""
+        """The scratch buffer in which a gradient keeps the values that the elements had after the forward launch."""
         return f"{self.slot}.final"
 
 
 @dataclass(frozen=True, slots=True)
 class Keeps:
-    """All that a forward kernel keeps.
+    """All values that a forward kernel copies to scratch memory for its gradient.
 
-    ``before`` has the pairs (number of a task, buffer) for which the task reads elements that it then overwrites; these
-    are put back before the adjoint of the task. ``repeated`` has the pairs for which the task may also read what it
-    wrote; the adjoint repeats these writes in its forward slice. ``temporaries`` maps each launch temporary that cannot
-    be computed again to the scratch buffer that keeps it.
+    ``before`` has the pairs (number of a task, buffer) for which the task reads elements that it then overwrites; the
+    gradient copies them back to the buffer before the adjoint of the task. ``repeated`` has the pairs for which the
+    task may also read what it wrote; the adjoint repeats these writes in its forward slice. ``temporaries`` maps each
+    launch temporary that cannot be computed again to the scratch buffer that keeps it.
     """
 
     saved: tuple[Saved, ...] = ()
@@ -65,12 +66,12 @@ class Keeps:
         return [s for s in self.saved if s.task == task]
 
     def put_before(self, task: int) -> list[Saved]:
-        """The elements that are put back before the adjoint of a task."""
+        """The boxes that the gradient copies back to their buffers before the adjoint of a task."""
         return [s for s in self.of(task) if (task, s.buffer) in self.before]
 
     def put_after(self, task: int) -> list[Saved]:
-        """The elements that are put back after the adjoint of a task: the elements that were not put back before it,
-        and the elements that the adjoint wrote."""
+        """The boxes that the gradient copies back to their buffers after the adjoint of a task: those that it did not
+        copy back before the adjoint, and those that the adjoint wrote."""
         return [s for s in self.of(task) if (task, s.buffer) not in self.before - self.repeated]
 
     def repeats(self, task: int) -> frozenset[str]:
@@ -78,8 +79,8 @@ class Keeps:
         return frozenset(buffer for number, buffer in self.repeated if number == task)
 
     def argument(self) -> tuple[Any, ...]:
-        """All fields as an argument of a pass, for the pass's text (`ir.passes`); `of_argument` reads the argument
-        back."""
+        """All attributes as an argument of a pass, so that the pass can be printed (`ir.passes`); `of_argument` makes a
+        Keeps of such an argument."""
         saved = tuple(
             (s.buffer, s.task, *(tuple(map(print_size, ends)) for ends in (s.box.low, s.box.high)), s.box.type, s.slot)
             for s in self.saved
@@ -114,8 +115,8 @@ NOTHING = Keeps()
 
 
 def save_overwritten(kernel: N.Kernel, keeps: Keeps) -> N.Kernel:
-    """Puts, in front of each task of a forward kernel that overwrites what the gradient reads, a task that copies these
-    elements away."""
+    """The forward kernel in which each task that overwrites values of its gradient has a task in front of it that
+    copies these elements to scratch memory."""
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=False)}
     b = Builder(kernel.next_id, types_of(kernel.body))
     body: list[N.Stmt] = []
@@ -130,19 +131,20 @@ def save_overwritten(kernel: N.Kernel, keeps: Keeps) -> N.Kernel:
 
 
 def restored_temporaries(b: Builder, keeps: Keeps, buffers: Mapping[str, N.Buffer], needed: set[str]) -> N.Block:
-    """The task, if one is needed, that restores launch temporaries of a gradient from what the launch kept."""
+    """The tasks (one, or none if nothing is to be restored) that copy the ``needed`` launch temporaries from the
+    scratch buffers of the forward launch into the gradient."""
     pairs = [(buffers[slot], buffers[t]) for t, slot in keeps.temporaries.items() if t in needed]
     return (_serial(b, lambda: _copies(b, pairs)),) if pairs else ()
 
 
 def set_changed(b: Builder, buffers: Mapping[str, N.Buffer], value: int) -> N.Offload:
-    """The task that notes whether a gradient has changed memory."""
+    """The task that writes to the flag which says whether a gradient has changed fields that it must restore."""
     return _serial(b, lambda: b.store(buffers[CHANGED], (), b.const(value, i32)))
 
 
 def put_back(kernel: N.Kernel) -> N.Kernel:
-    """The last tasks of a gradient, which restore the memory as the launch left it. After an interrupted gradient only
-    these tasks run."""
+    """The last tasks of a gradient, which give all fields the values again that they had after the forward launch.
+    After an interrupted gradient only these tasks run."""
 
     def ends(task: N.Stmt) -> bool:
         read = [s.buffer for s in find((task,), N.Load)]
@@ -170,8 +172,8 @@ def _serial(b: Builder, build: Callable[[], None]) -> N.Offload:
 def copied(
     b: Builder, saved: Saved, sizes: Mapping[str, DType], buffers: Mapping[str, N.Buffer], source: str, target: str
 ) -> N.Offload:
-    """The task that copies the box between its buffer and one of its scratch buffers, in either direction. ``sizes``:
-    see `size_types`."""
+    """The task that copies the box of ``saved`` between its buffer and one of its scratch buffers, from ``source`` to
+    ``target``. ``sizes`` has the dtype of each size that bounds the box (`size_types`)."""
     b.span, b.adjoint_of = saved.written, N.NO_ID
 
     def copy(index: Ids, within: Ids) -> None:
@@ -183,6 +185,7 @@ def copied(
 
 
 def without_checkpoints(task: N.Offload) -> N.Offload:
-    """The task without checkpoints: a task that repeats its writes cannot run a segment of a loop twice."""
+    """The task, in which no loop is checkpointed: a task whose writes the adjoint repeats cannot run a segment of a
+    loop twice."""
 
     return rewrite_in(task, rules({N.Loop: lambda s: replace(s, checkpoint=False) if s.checkpoint else s}))

@@ -1,13 +1,16 @@
-"""Atomic min and max: the derivative belongs to the winners, the iterations whose value is the result.
+"""The derivative of atomic min and max goes to the winners: the iterations whose value is the result.
 
-An iteration has won if its value equals the memory after the task. Several winners have equal shares. So the
-derivatives of the result sum to 1, however often a program offers the same value, and they do not depend on the order
-of iterations. (If different values tie, there is no derivative. The mean of the derivatives of all winners is a
-subgradient, and array libraries use it for a maximum.) The old value has no share at a tie.
+An iteration has won if its value equals the memory after the task. Several winners of one element have equal shares. So
+the partial derivatives of the result sum to 1, however many iterations offer the same value, and they do not depend on
+the order of iterations. (At a tie of independent values no derivative exists. The mean of the derivatives of all
+winners is a subgradient, and array libraries use it for a maximum, too.) If an iteration ties with the value that was
+in memory before the task, the old value has no share.
 
-First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient of the
-element. Then `settled` clears that gradient where an iteration won; it stays where the old value won. Forward mode is
-the transpose: `settled` clears the tangent where an iteration won, and then the winners' shares are added.
+First the winners of each element are counted. In reverse mode the adjoint of the task adds an equal share of the
+element's gradient to the gradient of each winner. Then `settled` clears the element's gradient where an iteration won;
+where the old value won, the gradient remains, since it belongs to the old value. Forward mode is the transpose:
+`settled` clears the element's tangent where an iteration won, and then the shares of the winners' tangents are added to
+it.
 """
 
 from collections.abc import Callable, Mapping, Set as AbstractSet
@@ -28,8 +31,8 @@ from quadrants_lab.ir.walk import constants, find, reached, renamed, rewrite, us
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
-    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 if the task may also access such an
-    element in another way, since the result then depends on the order of threads."""
+    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 if another statement of the task may
+    access an element that they write, since the result then depends on the order of threads."""
     found = [
         s for s in find(task.body, N.Atomic) if s.op in N.MINMAX and s.buffer in with_derivative
     ]
@@ -42,7 +45,7 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
 
 
 def _disjoint(a: N.Access, b: N.Access, known: Mapping[int, object]) -> bool:
-    """Whether the indices in some axis are different constants."""
+    """Whether two accesses cannot meet: their indices along some axis are different constants."""
     pairs = zip(a.index, b.index, strict=True)
     return any(x in known and y in known and known[x] != known[y] for x, y in pairs)
 
@@ -70,8 +73,8 @@ def winners_of(info: Accesses, number: int, minmax: list[N.Atomic]) -> dict[str,
 
 @dataclass(slots=True)
 class MinmaxAtomics:
-    """Makes the tasks around the derivative of one forward task. ``args`` are the kernel's arguments; ``repeated``
-    has the buffers to which a replay of the task writes again."""
+    """Makes the tasks that stand around the derivative of one forward task with atomic mins or maxes. ``args`` are the
+    kernel's arguments; ``repeated`` has the buffers to which a replay (a repetition of the task) writes again."""
 
     b: Builder
     buffers: Mapping[str, N.Buffer]
@@ -89,7 +92,8 @@ class MinmaxAtomics:
         return self._over_boxes(lambda w, index, within: b.store(w.counts, within, b.const(0, i32)))
 
     def _over_boxes(self, build: Callable[[Winners, Ids, Ids], None]) -> list[N.Offload]:
-        """A task over each buffer's box."""
+        """One task for each buffer with winners. It runs over the box of elements that atomics may write, and ``build``
+        emits its body."""
         return [task_over(self.b, w.box, self.types, partial(build, w)) for w in self.winners.values()]
 
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
@@ -116,7 +120,7 @@ class MinmaxAtomics:
         return self._over_boxes(clear)
 
     def is_argmax(self, atomic: N.Atomic, value: int, index: tuple[int, ...]) -> int:
-        """u1: the memory after the task holds ``value``."""
+        """Emits the test (u1) whether ``value`` has won: whether the element holds this value after the task."""
         return self.b.op("eq", value, self.b.load(self.buffers[atomic.buffer], index))
 
     def share(self, atomic: N.Atomic, derivative: int, index: tuple[int, ...]) -> int:

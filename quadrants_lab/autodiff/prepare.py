@@ -24,7 +24,7 @@ from quadrants_lab.ir.walk import (
 
 
 def prepared(kernel: N.Kernel) -> N.Kernel:
-    """The kernel after the three passes below, which change loops only."""
+    """The kernel after `count_whiles`, `measure_whiles` and `rewrite_inductions`, which change loops only."""
     if not any(find(kernel.body, N.Loop)):
         return kernel
     return rewrite_inductions(measure_whiles(count_whiles(kernel)))
@@ -75,7 +75,7 @@ def _measured(b: Builder, loop: N.While) -> None:
 
 
 def _without_effects(s: N.While) -> N.While:
-    """The loop without effects inside. Each load names the load that it repeats."""
+    """A copy of the loop without effects on memory. Each load in the copy names the load that it repeats."""
 
     dropped = dict.fromkeys((N.Write, N.Assert, N.Print), lambda i: ())
     return rewrite_in(s, rules({**dropped, N.Load: lambda i: replace(i, adjoint_of=i.id)}))
@@ -90,7 +90,7 @@ def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
 
 
 def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
-    """One loop of `rewrite_inductions`."""
+    """The loop with formulas in place of its induction variables, as `rewrite_inductions` guarantees."""
     inside = {i for s in walk(loop.body) for i, _ in s.defs()} | {p.id for p in loop.params()}
     consts = {s.id: s for s in of_kind(loop.body, N.Const)}
     defs = {s.id: s for s in of_kind(loop.body, N.Op)}

@@ -1,10 +1,10 @@
 """Checkpointed loops: T trips in segments of about sqrt(T).
 
 The forward slice runs the loop without pushes inside, and pushes the carried values at the start of each segment. The
-reverse goes through the segments from the last to the first: from the kept carried values it runs the forward slice
-of the segment again, with its pushes, and then its adjoint. So a stack in the loop needs slots for only one segment,
-and a stack of starting values needs one slot for each segment. Source: the two-level scheme of Griewank and Walther,
-Evaluating Derivatives, chapter 12.
+reverse goes through the segments from the last to the first. For each segment it pops the carried values at its start,
+runs the forward slice of the segment again, now with pushes, and then runs its adjoint. So a stack of a value in the
+loop needs slots for only one segment, and a stack of carried values at the starts needs one slot for each segment.
+Source: the two-level scheme of Griewank and Walther, Evaluating Derivatives, chapter 12.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ from quadrants_lab.ir.walk import end_of, find, reached, rewrite, walk
 @dataclass(slots=True)
 class Segment:
     """What a segment of ``loop`` needs to run again. ``starts`` has the carried values at the start of the segment,
-    ``live`` the values that the segment computes and the statements around these values, and ``outside`` the values
-    that the segment reads from outside the loop."""
+    ``live`` the ids of the values that the segment computes and of the statements around them, and ``outside`` the
+    values that the segment reads from outside the loop."""
 
     loop: N.For
     starts: list[int]
@@ -73,7 +73,8 @@ def pruned(block: N.Block, live: set[int]) -> N.Block:
 
 @dataclass(slots=True)
 class Lengths:
-    """Ids of emitted values: the iterations of the loop, the iterations of a segment, and the number of segments."""
+    """Ids of emitted values: the number of iterations of the loop, the number of iterations of a segment, and the
+    number of segments."""
 
     trips: int
     size: int
@@ -90,7 +91,7 @@ def lengths(b: Builder, loop: N.For, begin: int, end: int) -> Lengths:
 
 
 def first_and_length(b: Builder, n: Lengths, segment: int) -> tuple[int, int]:
-    """Emits the number of the first iteration of a segment, and the number of its iterations."""
+    """Emits, for the segment with the number ``n``, at which iteration it begins and how many iterations it has."""
     first = b.op("mul", segment, n.size)
     return first, b.op("min", n.size, b.op("sub", n.trips, first))
 

@@ -35,10 +35,11 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     """The reverse-mode derivative: it takes the gradients of the outputs and adds to the gradients of the inputs.
 
     First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
-    in reverse order. An adjoint holds the stacks, the forward slice with its pushes, and the reverse code, which is
-    guarded if there are stacks. Values keep their ids in the forward slice; a statement of the reverse code names the
-    statement that it is the adjoint of. ``keeps`` says which overwritten values the forward kernel kept: tasks between
-    the adjoints put these back step by step, and the last tasks restore the memory as the launch left it.
+    in reverse order. An adjoint holds the stacks, the forward slice with its pushes, and the reverse code, in front of
+    which an AdStackGuard checks the capacity of the stacks. Values keep their ids in the forward slice; a statement of
+    the reverse code names the statement that it is the adjoint of. ``keeps`` says which overwritten values the forward
+    kernel kept: tasks between the adjoints copy these values back to the buffers step by step, and the last tasks give
+    the buffers the values again that they had after the forward launch.
     """
     if not has_gradients(kernel):
         nothing = warning(
@@ -80,8 +81,9 @@ _Task = tuple[int, N.Offload, Callable[[], N.Offload] | None]
 
 @dataclass(slots=True)
 class _Adjoints:
-    """The prepared kernel, and the tasks of the reverse. Each entry has the number of a forward task, the adjoint of
-    that task, and a function that makes the counting slice of the adjoint, or None."""
+    """The prepared kernel, and the adjoints of its tasks. Each entry has the number of a forward task, the adjoint of
+    that task, and a function that makes the adjoint's counting slice (the forward slice as `counting` reads it), or
+    None."""
 
     kernel: N.Kernel
     b: Builder
@@ -124,8 +126,8 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
 
 
 def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
-    """The kernel of the ``tasks``, which are in reverse order of the forward ones, with the tasks that put back what
-    was kept."""
+    """The kernel made of ``tasks``, the adjoints in reverse order of the forward tasks, and of tasks in between that
+    copy overwritten values back to their buffers."""
     b, kernel = made.b, made.kernel
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
     sizes = size_types(kernel.args, buffers)
@@ -217,16 +219,17 @@ def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None
 
 
 def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span | None) -> N.AdStackAlloca:
-    """The stack of a value. ``by`` is the statement that needs it, ``why`` the reason."""
+    """The AdStackAlloca for the value ``v``. ``by`` is the statement whose adjoint needs the value, and ``why`` says in
+    words for what."""
     reason = why + (f" at line {by.span.line}" if by.span else "")
     return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)
 
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
     """Copies of the forward tasks that write the temporaries which ``adjoints`` read, directly or through other
-    temporaries. The copies come in forward order, under new ids and without other effects; in front of them stands
-    the task that restores the temporaries that are kept. Every statement names the forward statement that it
-    repeats."""
+    temporaries. The copies come in forward order, under new ids and without other effects; in front of them stands the
+    task that copies temporaries back which the forward launch kept in scratch memory. Every statement names the forward
+    statement that it repeats."""
     temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - set(keeps.temporaries)
     all_read = touched(adjoints, N.Load)
     needed = all_read & temps
@@ -235,7 +238,7 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
     for task in reversed(kernel.tasks):
         if not any(s.buffer in needed for s in find((task,), N.Write)):
             continue
-        kept = needed | blocks  # the task has no effects but writes to these
+        kept = needed | blocks  # the buffers to which the copied tasks still write
         writing = rewrite_in(task, lambda s: s if again(s, kept) is s else ())
         all_read |= touched((writing,), N.Load)
         needed |= touched((writing,), N.Load) & temps
@@ -246,14 +249,14 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
     return (*restored, *rename(repeated, b.fresh, {}))
 
 
-_MOST_PAIRS = 400  # pairs of stores that are compared; if there are more, all stores count as colliding
+_MOST_PAIRS = 400  # the most pairs of stores that are compared; if there are more, all stores count as colliding
 
 
 def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
     """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too.
-    Such stores do not race if all of them store the same value. The element then holds the value of one store, so
-    only one iteration may take the adjoint of the element: the first one takes it, by an atomic exchange that leaves
-    0 for the others."""
+    Such stores are no race if all of them store the same value. The element then holds the value of one store, so only
+    one iteration may take the adjoint of the element. The iteration that comes first takes it by an atomic exchange,
+    which leaves 0 for the others."""
     found: set[int] = set()
     info = accesses_of(kernel)
     groups: dict[tuple[int, str], list[Access]] = {}

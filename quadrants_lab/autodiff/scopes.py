@@ -12,7 +12,8 @@ from quadrants_lab.ir.types import DType
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """One block: number ``arm`` of the blocks of ``owner``, or the task's body, which has no owner."""
+    """One block: the one at position ``arm`` among the blocks of the statement ``owner``, or the task's body, which has
+    no owner."""
 
     parent: Scope | None
     owner: N.Stmt | None
@@ -22,7 +23,7 @@ class Scope:
 
     @property
     def key(self) -> tuple[int, int]:
-        """(id of the owner, number of the block); (NO_ID, 0) for the task's body."""
+        """(id of the owner, position of the block among the owner's blocks); (NO_ID, 0) for the task's body."""
         return (N.NO_ID if self.owner is None else self.owner.id, self.arm)
 
     def owners(self) -> Iterator[int]:
@@ -46,7 +47,8 @@ class Scopes:
     names: dict[int, str] = field(default_factory=dict)
 
     def is_available(self, v: int) -> bool:
-        """Whether the reverse has the value anyway: a uniform value, or the index or counter of a loop."""
+        """Whether the reverse code has the value without a stack and without recomputation: it is uniform, or the index
+        or counter of a loop."""
         stmt = self.defs[v]
         return isinstance(stmt, N.Uniform) or (isinstance(stmt, N.Loop) and v == stmt.counter.id)
 
@@ -59,7 +61,8 @@ class Scopes:
 
 
 def scopes_of(task: N.Offload) -> Scopes:
-    """Scopes of the task's body; its indices belong to the body."""
+    """The scopes of the task's body and of all blocks in it; the indices of the task belong to the scope of the
+    body."""
     s = Scopes()
     root = Scope(None, None, 0, 0)
     s.by_key[root.key] = root

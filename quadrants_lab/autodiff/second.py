@@ -20,8 +20,9 @@ TANGENT = "tangent"
 
 
 def with_tangents(kernel: N.Kernel, adjoints: bool = False) -> N.Kernel:
-    """The front end's kernel with a tangent ``x.tangent`` for each buffer x that has a gradient and no dual. With
-    ``adjoints``: for each buffer that has a gradient, and with adjoints of the tangents, for second derivatives."""
+    """The front end's kernel with a tangent buffer ``x.tangent`` for each buffer x that has a gradient and no dual.
+    With ``adjoints``, for second derivatives: every buffer x with a gradient gets ``x.tangent``, and each tangent has
+    an adjoint."""
     buffers = dict(kernel.buffers)
     for name, b in kernel.buffers.items():
         if b.grad and not b.transient and (adjoints or not b.dual):
@@ -40,9 +41,9 @@ def is_second(kernel: N.Kernel) -> bool:
 
 
 def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
-    """Makes the result of `forward` a kernel that `reverse` accepts: tangents of launch temporaries have adjoints,
-    statements of tangents do not name the statements that they differentiate, and the counts of winners of atomic mins
-    and maxes are kept for the gradient."""
+    """Makes of the result of `forward` a kernel that `reverse` accepts: tangents of launch temporaries get adjoints,
+    the statements of tangents no longer name the statement that they differentiate, and the counts of winners of atomic
+    mins and maxes stay in scratch memory for the gradient."""
     buffers = dict(kernel.buffers)
     for b in kernel.buffers.values():
         if b.transient and b.dual:

@@ -13,9 +13,9 @@ _OF_ALL = ("add", "sub")  # primitives whose result is 0 if all operands are 0
 
 
 def sink_sums(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees this for an atomic addition whose amount is 0 unless one arm of an earlier if in the same block ran:
-    the addition stands in that arm, with the statements that compute the amount, unless a statement in between
-    forbids it.
+    """Moves atomic additions into branches. If the amount of an addition is 0 unless one arm of an earlier if in the
+    same block ran, the addition moves into that arm, with the statements that compute the amount, unless a statement
+    between the if and the addition forbids it.
 
     The derivative of a value that an if reads from outside is a result of the reversed if, and 0 in the arm that does
     not use the value. Without this pass such zeros would be added to memory. A product with 0 counts as 0, even if the
@@ -43,8 +43,8 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
 def _sunk(
     b: Builder, s: N.If, arm: int, tail: N.Block, nil: set[int], classes: dict[str, str]
 ) -> tuple[N.If, N.Block]:
-    """The if with the statements that move into its arm, and the rest of ``tail``, the statements after the if. ``nil``
-    has the ids of constants that are 0."""
+    """The if ``s`` with the statements that move into its arm, and those statements of ``tail`` that stay. ``tail`` are
+    the statements after the if, and ``nil`` has the ids of constants that are 0."""
     blocks = s.blocks()
     ends = blocks[1 - arm][-1].operands()
     zero = {r.id for r, given in zip(s.results, ends, strict=True) if given in nil}
@@ -82,7 +82,8 @@ def _sunk(
 
 
 def _only_adds(s: N.Stmt, used: Container[int]) -> bool:
-    """Whether the access is a sum whose old value nothing reads, so that its order among such sums does not matter."""
+    """Whether the access is an atomic addition whose old value nothing reads, so that its order among such additions
+    does not matter."""
     return s.atomic in ("add", "sub") and s.id not in used
 
 

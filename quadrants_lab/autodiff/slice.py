@@ -19,10 +19,10 @@ class Slicer:
     """Makes forward slices with pushes.
 
     ``stacks`` maps a stashed value to its stack. ``home`` maps a stashed value to the innermost segmented loop around
-    it (NO_ID: the task); only the slice of this loop pushes the value. ``starts`` has the segmented loops. With
-    ``counts`` the slice of the task pushes everything, and an empty guard stands after each segment: the counting
-    slice needs that. Writes to the buffers ``repeated`` stay in the slice. With ``whole`` all statements stay: the
-    slice is the forward task itself.
+    it (NO_ID: the task); only the slice of this loop pushes the value. ``starts`` has the segmented loops. ``counts``
+    makes the counting slice, which pushes all stashed values and has an empty AdStackGuard after each segment. Writes
+    to the buffers ``repeated`` stay in the slice. With ``whole`` all statements stay: the slice is the forward task
+    itself.
     """
 
     b: Builder
@@ -66,7 +66,8 @@ class Slicer:
         ]
 
     def _segmented(self, loop: N.For, place: int) -> list[N.Stmt]:
-        """The loop as a loop over segments, each of which first pushes the values that are carried into it."""
+        """The loop as a loop over segments, each of which first pushes its starting values, the carried values at its
+        first iteration."""
         b = self.b
         b.span = loop.span
         t = loop.index.type
@@ -110,8 +111,8 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
     """Makes values that are defined in ifs (outside of all loops) visible in the task's outermost block, as results of
     those ifs.
 
-    Returns the new body and, for each value, its id in the outermost block. If the other arm ran, the result is 0;
-    nothing reads it, because the reverse takes the same arm.
+    Returns the new body and, for each value, its id in the outermost block. If the arm that does not define the value
+    ran, the result is 0; nothing reads this 0, because the reverse takes the same arm.
     """
     known: dict[int, int] = {}
     handed: dict[int, list[tuple[int, int, N.Param]]] = {}  # if -> (arm, value, result that it becomes)

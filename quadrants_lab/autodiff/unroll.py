@@ -29,10 +29,11 @@ Trips = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Parametrised):
-    """Joins several trips of a loop to one trip where the gradient would stash much in each. The carried values are
-    stashed once for all joined trips, and the carried values in between are computed again. It runs on an offloaded
-    forward kernel before `reverse`. The same operations compute every value, in the same order as before. ``trips``:
-    how many trips may be joined in loops that carry floats of at most 32 bits, and in other loops."""
+    """Joins several trips of a loop to one trip where the gradient would stash much in each. The gradient then stashes
+    the carried values once for all joined trips, and computes the carried values of the trips in between again. The
+    pass runs on an offloaded forward kernel before `reverse`. The same operations compute every value, in the same
+    order as before. ``trips``: how many trips may be joined in loops that carry floats of at most 32 bits, and in other
+    loops."""
 
     trips: Trips = (1, 1)
 
@@ -52,7 +53,8 @@ class Unroll(Parametrised):
 def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
     """The ids of the loops to unroll, and for each the number of trips that become one, at most ``trips``. These
     loops run upwards, and have no checkpoint and no loop, write, print or random number inside. Each trip would stash
-    at least 32 bytes of values that can be computed again from carried values. And the copies do not get too long."""
+    at least 32 bytes of values that can be computed again from carried values. The copies of the body have at most
+    `MOST_STATEMENTS` statements together."""
     candidates = {s.id: s for s in find(kernel.body, N.For) if _copies(s, trips) > 1}
     if not candidates:
         return {}
@@ -80,7 +82,7 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
     """Emits the loop over groups of ``copies`` trips, which counts in i64 where i32 might overflow."""
     b.span = loop.span
     t = loop.index.type
-    rewritten = induction_formulas(b, loop)  # its step would become the result of an if
+    rewritten = induction_formulas(b, loop)  # else `p + c` would become the result of an if
     assert isinstance(rewritten, N.For)
     loop = rewritten
     counted = t if loop.begin in consts and consts[loop.begin].value >= 0 else i64

@@ -1,4 +1,4 @@
-"""Runs a program for many shards at once, on the cores, GPUs and machines of a Dask cluster.
+"""Runs a program for many shards (parts of its data) at once, on the cores, GPUs and machines of a Dask cluster.
 
     from quadrants_lab.distributed import map_gradients
 

@@ -15,7 +15,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _PREFIX = "quadrants-lab-dask-"
-_QUIET = {  # less monitoring by Dask's servers, which would take a core from the workers
+_QUIET = {  # settings for less monitoring by Dask's servers, which would take a core from the workers
     "distributed.admin.tick.interval": "1s",
     "distributed.worker.profile.enabled": False,
 }
@@ -60,7 +60,7 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
         for n in range(workers)
     }  # fmt: skip
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}}
-    with ExitStack() as made:  # if a step fails, what was started before is closed
+    with ExitStack() as made:  # closes what was started if a later step fails
         made.callback(rmtree, folder, ignore_errors=True)
         with config.set({"temporary-directory": folder, **_QUIET}):
             cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=40, name=None)
@@ -93,13 +93,13 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # of another user
         pass
     return True
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process may use, as names for CUDA_VISIBLE_DEVICES. Opens none of them."""
+    """The GPUs that this process may use, as names for CUDA_VISIBLE_DEVICES. Does not open a GPU."""
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is not None:
         return list(takewhile(lambda name: name and name != "-1", (name.strip() for name in listed.split(","))))

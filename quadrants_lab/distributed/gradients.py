@@ -31,18 +31,20 @@ from quadrants_lab.lang.config import init as init_session
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.session import Settings
 
-# Called with the number and the loss of each shard when it has ended. If it has a method `begin`, that is called first
-# with a function that stops the shards and may be called in another thread.
+# The type of the argument ``progress``: it is called with the number and the loss of each shard that has ended. If it
+# has a method `begin`, this is called first, with a function that stops the shards; that function may be called in
+# another thread.
 Progress = Callable[[int, float], object]
 # Number of gradients that one task adds up. Workers add up the sums of a span, which is ARITY**2 tasks; the client
 # adds up spans.
 ARITY = 16
-MOST_CODE = 8  # programs of a client whose compiled code is kept on the cluster
+MOST_CODE = 8  # the most programs of a client whose compiled code is kept on the cluster
 
 
 class Gradients(NamedTuple):
-    """``losses``: f64, shape (shards,). ``gradients``: a list with the gradients of each shard, or their sum; each is a
-    dict of arrays by name if the parameters are one, else an array."""
+    """The result of `map_gradients`. ``losses``: an array of f64 of shape (shards,). ``gradients``: a list with the
+    gradient of each shard, or the sum of all gradients. A gradient is a dict of arrays by name if the parameters are a
+    dict, else an array."""
 
     losses: Array
     gradients: Any
@@ -59,7 +61,8 @@ def map_gradients(
     init: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Gradients:
-    """The loss ``fn(params, shard)`` of each shard, and the gradients by ``params`` of each shard, or their sum.
+    """Computes the loss ``fn(params, shard)`` of each shard, and the gradient with respect to ``params`` of each shard,
+    or the sum of these gradients.
 
     ``params``: a float array, or a dict of float arrays by name. ``fn`` gets them as fields with a gradient, launches
     its kernels under a `Tape`, and returns the loss; or it returns the loss and the gradients, as arrays or fields with
@@ -76,8 +79,8 @@ def map_gradients(
     with a function that stops the shards.
 
     A shard whose worker dies runs again on another, up to Dask's ``distributed.scheduler.allowed-failures`` times. If a
-    shard fails, no more are begun and `ShardError` is raised. Ctrl-C also lets no more shards begin; running ones end
-    by themselves.
+    shard fails, no more shards are begun and `ShardError` is raised. Ctrl-C also lets no more shards begin; running
+    ones end by themselves.
     """
     if together < 1 or together & (together - 1):
         raise QuadrantsRuntimeError(f"together must be a power of two, not {together}", code="QL2207")
@@ -131,8 +134,9 @@ def _here(
 
 
 class _Collected:
-    """Collects parts that come in order. If the parts are summed, two neighbours of equal length are added as soon as
-    both are there. So few parts are held, and the order of additions is the order of `total`."""
+    """Collects the results of shards (parts), which arrive in order. If gradients are summed, two neighbouring parts of
+    equal length are added as soon as both have arrived. So few parts are held in memory, and additions happen in the
+    order that `total` defines."""
 
     def __init__(self, summed: bool) -> None:
         self.summed = summed
@@ -178,7 +182,7 @@ class _Run:
         self.client, self.summed, self.progress = client, summed, progress
         self.job = job_of(fn, arrays, summed, init)
         self.number = self.job.number
-        # key -> a future, its consumer, and the futures that it adds up
+        # key of a future -> the future, the consumer of its value, and the futures that it adds up
         self.awaited: dict[str, tuple[Any, Callable[[Part], None] | None, list[Any]]] = {}
         self.open = 0  # unfinished tasks with shards
         self.parts: dict[int, Part] = {}  # number of the first shard -> its part
@@ -203,7 +207,7 @@ class _Run:
                 return self._result(groups)
         except BaseException as error:
             self._cancel()
-            if self.stopped and isinstance(error, CancelledError):  # while results were on their way
+            if self.stopped and isinstance(error, CancelledError):  # cancelled while results were being fetched
                 raise self._was_stopped() from None
             raise
 
@@ -239,7 +243,8 @@ class _Run:
         return self.client.submit(act, *args, key=f"{name}-{self.number}", pure=False, priority=1)
 
     def _compiled(self, job: Any, groups: Iterator[Group]) -> tuple[Any, list[Any]]:
-        """The code that the first task of this program compiled, for the others; and that task, if it is new."""
+        """The code that the first task of this program compiled, for the other tasks; and the first task, if this call
+        starts it."""
         codes: OrderedDict[str, Any] = vars(self.client).setdefault("_quadrants_lab_code", OrderedDict())
         digest = self.job.digest
         if digest in codes and codes[digest].status in ("pending", "finished"):
@@ -260,7 +265,7 @@ class _Run:
         return [self._watched(future) for future in made]
 
     def _watched(self, leaf: Any) -> Any:
-        """Counts the task's end and reports its losses; returns the same future."""
+        """Arranges that the end of the task is counted and its losses are reported. Returns the same future."""
         self.open += 1
         if not self.summed:
             self._await(leaf, self._done)
@@ -273,8 +278,9 @@ class _Run:
     # --- their results ------------------------------------------------------------------------------------------
 
     def _await(self, future: Any, take: Callable[[Part], None] | None, summands: list[Any] | None = None) -> None:
-        """``summands``: held until the future is done, because Dask's scheduler drops a client that cancels a task
-        whose dependents nobody wants (an assertion in `Scheduler.stimulus_cancel`)."""
+        """Waits for a future; ``take`` then gets its value. The futures ``summands`` are held until then, because
+        Dask's scheduler drops a client that cancels a task whose dependents nobody wants (an assertion in
+        `Scheduler.stimulus_cancel`)."""
         self.awaited[future.key] = future, take, summands or []
         self.ready.add(future)
 

@@ -1,7 +1,7 @@
-"""Pickles a program: its functions and kernels with their source, so that workers can compile kernels, those too that a
-function makes there, and name their lines.
+"""Pickles a program for workers: its functions and kernels with their source, so that workers can compile kernels (also
+kernels that a function makes there) and name source lines in errors.
 
-If a part cannot be sent, the error names it and the path to it, before anything is sent.
+If a part cannot be pickled, an error names the part and the path to it, before anything is sent.
 """
 
 import io
@@ -24,12 +24,13 @@ from quadrants_lab.runtime.session import Session
 
 
 class OfSession(TypeError):
-    """An object cannot be sent because it belongs to the session of this process."""
+    """An object that cannot be sent, because it belongs to the session of this process."""
 
 
 def packed(thing: Any, what: str) -> bytes:
     """``thing`` as a pickle for `unpacked` in another process. Functions and classes that can be imported are sent by
-    name, others by value. QL2204, with the name of the part, if a part cannot be sent. ``what``: name of the whole."""
+    name, others by value. Raises QL2204, with the name of the part, if a part cannot be sent. ``what`` is the name of
+    the whole, for messages."""
     try:
         return _dumped(thing)
     except Exception as error:
@@ -71,7 +72,7 @@ def _dumped(thing: Any) -> bytes:
 
 
 def _reduced(obj: Any) -> Any:
-    """How an object of the language is pickled; None for any other object."""
+    """The pickled form of an object of the language, as `__reduce__` returns it; None for any other object."""
     match obj:
         case Dense() | SNode() | Tape() | Session():
             raise OfSession(f"{obj!r} belongs to the session of this process")
@@ -105,10 +106,10 @@ def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
 
 
 def _coded(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str, lines: list[str]) -> CodeType:
-    """Code from another process, whose file need not exist here. cloudpickle 3.1.3 does not send the name of the
-    file."""
+    """Makes a code object from another process, whose source file need not exist here: puts its lines into linecache.
+    cloudpickle 3.1.3 does not send the name of the file."""
     if lines:
-        linecache.cache[file] = sum(map(len, lines)), None, lines, file  # without mtime checkcache keeps the entry
+        linecache.cache[file] = sum(map(len, lines)), None, lines, file  # checkcache keeps an entry without mtime
     return make(*parts).replace(co_filename=file)
 
 

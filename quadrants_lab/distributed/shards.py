@@ -1,4 +1,5 @@
-"""Runs shards in the current session: objects kept between shards, results, and sums of results."""
+"""Runs shards in the current session. Also has the objects that are kept between shards, the results, and their
+sums."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from quadrants_lab.runtime.session import Session
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
-UNNAMED = ""  # the name of the only array where parameters are no dict
+UNNAMED = ""  # the name of the array if the parameters are a single one
 _FLOATS = {np.dtype(t.numpy): t for t in DTYPES.values() if t.is_float}
 _kept: WeakKeyDictionary[Session, dict[Hashable, Any]] = WeakKeyDictionary()
 
@@ -30,7 +31,8 @@ class ShardError(QuadrantsRuntimeError):
 
 
 def kept(make: Callable[..., T], *args: Hashable) -> T:
-    """``make(*args)``, called once in each session: for fields, and objects with fields, that shards share.
+    """The result of ``make(*args)``, which is called once in each session: for fields, and objects with fields, that
+    shards share.
 
     A worker keeps its session, so later shards, also of later calls of `map_gradients`, get the objects that the
     first shard made.
@@ -81,7 +83,7 @@ def _pairwise(found: list[dict[str, Array]]) -> dict[str, Array]:
 
 
 def named(params: Any) -> dict[str, Array]:
-    """The parameters as arrays by their names. QL2201 for an array that is not of floats."""
+    """The parameters as a dict of arrays by name. Raises QL2201 for an array that is not of floats."""
     given = params if isinstance(params, Mapping) else {UNNAMED: params}
     arrays = {str(name): np.asarray(value) for name, value in given.items()}
     for name, array in arrays.items():
@@ -97,7 +99,8 @@ def named(params: Any) -> dict[str, Array]:
 def run_group(
     fn: Callable[..., Any], params: dict[str, Array], first: int, shards: Sequence[Any], summed: bool
 ) -> Part:
-    """Runs ``fn`` for consecutive shards in the current session. ShardError if one fails."""
+    """Runs ``fn`` for consecutive shards in the current session, of which the first has the number ``first``. Raises
+    ShardError if a shard fails."""
     done: list[Part] = []
     for n, shard in enumerate(shards, first):
         try:

@@ -1,4 +1,5 @@
-"""What runs on a worker: its session, the programs that it received, and code that another worker compiled."""
+"""The part of `map_gradients` that runs on a worker. A worker keeps a session, the programs that it received, and code
+that another worker compiled."""
 
 import os
 import warnings
@@ -59,15 +60,15 @@ class HandedOn(DiskCache):
         super().put(name, content)
 
     def take(self, code: Code) -> None:
-        """Takes the code that another worker compiled. The worker trusts this code as it trusts the program, which
-        has the same sender."""
+        """Puts code that another worker compiled into the disk cache. The worker trusts this code as it trusts the
+        program, which has the same sender."""
         for name in code.keys() - self.used.keys():
             if self.get(name) is None:
                 self.put(name, code[name])
 
 
 def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> Part:
-    """A task: runs a group of shards, from number ``group[0]`` on."""
+    """A task of Dask: runs the shards ``group[1]``, of which the first has the number ``group[0]``."""
     first, shards = group
     with entered(job, code) as fn, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -90,7 +91,8 @@ def _aligned(shard: Any) -> Any:
 
 @contextmanager
 def entered(job: Job, code: Code | None = None) -> Iterator[Callable[..., Any]]:
-    """Gives the job's function, to be called within the with block, in the worker's session; one thread at a time."""
+    """In the ``with``, the worker's session is the current one, and one thread at a time is inside. The ``as`` variable
+    is the job's function."""
     with _lock:
         cache = _enter(job.setup).cache
         if code and isinstance(cache, HandedOn):
@@ -106,12 +108,12 @@ def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[Part, Code]:
 
 
 def losses(part: Part) -> Part:
-    """A part without its gradients."""
+    """The part without its gradients, which are large."""
     return replace(part, gradients=[])
 
 
 def _enter(setup: Setup) -> Session:
-    """The worker's session; a new one if the setup has changed."""
+    """Makes the worker's session the current one; starts a new session if the setup has changed."""
     now = session.default()
     if now is not None and now.alive and _setup == [setup]:
         return now

@@ -1,6 +1,6 @@
 """All errors and warnings of the front end: one row for each code. A code never changes its meaning.
 
-``message`` says what is wrong, ``why`` is shown under the caret, ``help`` says what to do. All three are formats.
+``message`` says what is wrong, ``why`` stands beside the caret, ``help`` says what to do. All three are format strings.
 """
 
 import ast
@@ -49,9 +49,11 @@ TABLE: dict[str, Row] = {
     "QL1208": Row(_S, "the condition of a while loop changes the local '{name}'", "an atomic on a local stands here",
                   "write `while True:` and `if not ...: break`"),
     "QL1209": Row(_S, "checkpoint=True needs a serial loop, this one is {what}",
-                  "this loop", "leave it out; or run the loop in order with serialize=True, checkpoint=True"),
+                  "this loop", "leave checkpoint=True out; or run the loop in order with serialize=True, "
+                  "checkpoint=True"),
     "QL1210": Row(_S, "qd.{name} must stand at the statement level of a kernel", "inside a loop or condition here",
-                  "put it around the loop"),
+                  "move it out of the loop or condition, "
+                  "to the statement level"),
     "QL1212": Row(_S, "{n} entries would be made when the kernel is compiled; the limit is {most}", "made here",
                   "use an ordinary loop, whose iterations are run and not compiled; or keep the numbers in a field"),
     "QL1213": Row(_S, "this kernel has become longer than {most} operations", "here the compiler gave up",
@@ -109,20 +111,20 @@ TABLE: dict[str, Row] = {
                   "known only at run time", "changed inside of it",
                   "decide it with qd.static(...), or assign to entries that are there already, a number for a number"),
     "QL1423": Row(_S, "{who}: Python would change both, Quadrants only one", "changed here",
-                  "copy it: {kind}(...); or use it under one name"),
+                  "copy the {kind}: {kind}(...); or use it under one name"),
     "QL1424": Row(_S, "'{name}' is a {kind} that '{func}' took by value: Python's caller would see this change, "
                   "Quadrants' would not", "changed here", "write {name}: qd.template(), by reference; or copy it: "
                   "{kind}({name})"),
     "QL1425": Row(_S, "this {kind} has no name, so nothing would see the change", "changed here",
                   "assign it to a variable first"),
-    "QL1426": Row(_S, "the number of entries changes while a static loop goes over them", "this one",
+    "QL1426": Row(_S, "the number of entries changes while a static loop goes over them", "this loop",
                   "loop over a copy: qd.static(list(...))"),
-    "QL1427": Row(_S, "'{name}' would hold itself", "changed here", "put a copy into it: {kind}(...)"),
+    "QL1427": Row(_S, "'{name}' would contain itself", "changed here", "put a copy into the {kind}: {kind}(...)"),
     # matrix algebra
     "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here"),
     "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",
                   "as many columns on the left as rows on the right are needed",
-                  "of vectors: a.outer_product(b) for a matrix, a.dot(b) for a number"),
+                  "for vectors, a.outer_product(b) is a matrix and a.dot(b) a number"),
     "QL1432": Row(_T, "'{op}' is defined for {want}, this is {what}"),
     "QL1433": Row(_T, "{what} is not {target}", "the parameter is declared to be one",
                   "pass a slice of an ndarray of that dtype: x[2:6]"),
@@ -136,7 +138,7 @@ TABLE: dict[str, Row] = {
                   "write {text}.shape[{k}] - {back}"),
     "QL1504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements; "
                   "a tile takes rows and columns of numbers, t[:] = a[i:j, k:l], and a column is a[i:j, k]"),
-    "QL1511": Row(_S, "a slice for a tile has a begin and an end, and no step", "this one",
+    "QL1511": Row(_S, "a slice for a tile has a begin and an end, and no step", "this slice",
                   "write a[row:row + n, column:column + n]"),
     "QL1512": Row(_S, "a tile has no elements that a subscript names", "indexed here",
                   "load it with t[:] = a[i:j, k:l], and store it with a[i:j, k:l] = t"),
@@ -164,7 +166,7 @@ TABLE: dict[str, Row] = {
     "QL1610": Row(_T, "this argument of {op} must be known at compile time", "computed at run time"),
     "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here"),
     "QL1612": Row(_T, "'{text}' cannot be computed at compile time", "{what}"),
-    "QL1614": Row(_S, "qd.static stands directly in qd.static", "this one", "leave one of them out"),
+    "QL1614": Row(_S, "qd.static stands directly in qd.static", "this call", "leave one of the two out"),
     "QL1615": Row(_T, "a real number cannot be a literal of the integer dtype {dtype}", "written here",
                   "convert it with qd.cast({text}, qd.{dtype})"),
     "QL1613": Row(_S, "'{name}' calls itself {n} times without an end", "called {given} here",
@@ -217,7 +219,7 @@ TABLE: dict[str, Row] = {
                   "give a dtype, or a type like qd.types.vector(3, qd.f32) or qd.types.matrix(2, 2, qd.f32)"),
     "QL1720": Row(_T, "{text} cannot be updated by {what}", "given here",
                   "write t -= qd.outer(a, b) or t += qd.outer(a, b) for a tile t, a statement for each product"),
-    "QL1721": Row(_T, "solve_triangular_ solves with lower triangles only", "asked for the other here",
+    "QL1721": Row(_T, "solve_triangular_ solves with lower triangles only", "the upper triangle is asked for here",
                   "leave lower out, or give lower=True"),
     "QL1722": Row(_T, "{what} cannot be assigned to {target}", "given here",
                   "write t[:] = a[i:j, k:l], a[i:j, k:l] = t, or t = u of tiles of one size"),
@@ -237,7 +239,8 @@ TABLE: dict[str, Row] = {
     # --- warnings
     "QL1901": Row(_T, "{source} is assigned to '{name}', which is {target}: the value is {loss}", "assigned here",
                   "its first assignment fixed the dtype of '{name}'; write qd.cast(...) if this is meant"),
-    "QL1902": Row(_T, "a loop bound of dtype {dtype} is cast to i32", "this bound", "qd.cast(..., qd.i32) says so"),
+    "QL1902": Row(_T, "a loop bound of dtype {dtype} is cast to i32", "this bound", "write "
+                  "qd.cast(..., qd.i32) if this is meant"),
     "QL1903": Row(_T, "{source} is stored in '{name}', which holds {target}: the value is {loss}", "stored here",
                   "write qd.cast(...) if this is meant"),
     "QL1904": Row(_T, "'{text}' is a Python function: it runs once, when the kernel is compiled", "called here",
@@ -298,14 +301,15 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 def error(
     code: str, span: Span | None, also: tuple[E.Label, ...] = (), **parts: object
 ) -> E.QuadrantsCompilationError:
-    """The error of that code at ``span``, with the formats of its row filled in; ``also`` are more places to show."""
+    """The error of that code at ``span``, with the format strings of its row filled in; ``also`` are further places in
+    the source to show."""
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     return row.error(row.message.format(**parts), code=code, labels=(label, *also), help=row.help.format(**parts))
 
 
 def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
-    """A function that issues the warning of that code, located at ``span``."""
+    """A function without arguments that issues the warning of that code, located at ``span``."""
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
@@ -313,19 +317,19 @@ def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
 
 
 def owner_of(node: ast.expr) -> ast.expr:
-    """What subscripts and attributes are taken of: ``x`` in ``x[i].pos[0]``."""
+    """The expression at the root of a chain of subscripts and attributes: ``x`` of ``x[i].pos[0]``."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return node
 
 
 def nodes_of(kind: type[Kind], *nodes: ast.AST) -> Iterator[Kind]:
-    """The nodes of this class in these nodes, at any depth."""
+    """All AST nodes of the class ``kind`` in the given nodes, at any depth."""
     return (n for node in nodes for n in ast.walk(node) if isinstance(n, kind))
 
 
 def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
-    """The names in these nodes, at any depth."""
+    """The names that occur in the given AST nodes, at any depth."""
     return nodes_of(ast.Name, *nodes)
 
 
@@ -340,12 +344,12 @@ def entries_of(node: ast.expr, n: int = 1) -> list[ast.expr]:
 
 
 def id_of(node: ast.AST | None) -> str:
-    """The name that an expression is; "" for any other expression."""
+    """The identifier, if the expression is a plain name; "" for any other expression."""
     return getattr(node, "id", "")
 
 
 def name_of(node: ast.AST) -> str:
-    """The dotted name that an expression spells, or its source."""
+    """The expression as text: ``a.b`` for a dotted name, and the source for any other expression."""
     match node:
         case ast.Name():
             return node.id

@@ -1,8 +1,9 @@
 """Fingerprints: what the IR of a kernel depends on besides its source text.
 
 While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
-records each read together with a text that describes the value. When another process, or the compile of the kernel's
-gradient, repeats the reads and gets equal texts, the front end would make the same IR, which the disk cache may have.
+records each read together with a text that describes the value. Another process, or the compilation of the kernel's
+gradient, repeats the reads. If it gets equal texts, the front end would make the same IR, and the disk cache may hold
+the result already.
 
 Numbers, strings and containers are described by value. An object whose identity a program can see (a module, a class,
 an instance, a field, a func) is described by a number, always the same for the same object. Of modules, classes and
@@ -35,7 +36,7 @@ _OF_PACKAGE = object()  # in place of a function or operation of this package th
 
 
 class IndescribableError(Exception):
-    """An object has no description."""
+    """An object of the program cannot be described by a text, so that the fingerprint becomes incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,9 @@ class Snapshot:
 
 
 class Fingerprint:
-    """``texts``: the descriptions so far; ``reads``: the names that were read, each with the number of its owner;
-    ``objects``: by number; ``complete``: whether equal texts mean equal IR."""
+    """What the lowering of one kernel has read. ``texts``: the descriptions so far; ``reads``: the names that were
+    read, each with the number of the object that it was read from; ``objects``: these objects, by number; ``complete``:
+    whether equal texts mean equal IR."""
 
     def __init__(self, source: FunctionSource, specs: Iterable[Spec]) -> None:
         self.texts: list[str] = []
@@ -62,14 +64,15 @@ class Fingerprint:
             self._function(source.fn, ("return",))  # the specs describe the parameters
             for spec in specs:
                 self._spec(spec)
-        except Exception:  # objects of the program may raise anything
+        except Exception:  # methods of the program may raise anything
             self.complete = False
 
     def number(self, value: Any) -> int | None:
         return self._numbers.get(id(value))
 
     def read(self, owner: Any, name: str) -> None:
-        """To be called when the front end looks up a free name of a function, or an attribute of anything else."""
+        """Records that the front end has looked up ``name``: a free name, if ``owner`` is a function, else an attribute
+        of ``owner``."""
         number = self.number(owner)
         if number is not None and (number, name) not in self.reads:
             self._record(owner, name)
@@ -77,7 +80,7 @@ class Fingerprint:
             self.complete = False
 
     def replay(self, reads: Iterable[tuple[int, str]]) -> bool:
-        """Repeats the reads of another fingerprint; whether that was possible."""
+        """Repeats the reads of another fingerprint. Returns whether this one is complete afterwards."""
         for number, name in reads:
             if self.complete and number < len(self.objects):
                 self._record(self.objects[number], name)
@@ -86,19 +89,21 @@ class Fingerprint:
         return self.complete
 
     def snapshot(self) -> Snapshot | None:
-        """None where the fingerprint is incomplete."""
+        """The fingerprint without its objects; None if it is incomplete."""
         if not self.complete:
             return None
         return Snapshot(tuple(self.texts), tuple(self.reads), tuple(map(id, self.objects)))
 
     def matches(self, earlier: Snapshot) -> bool:
-        """Repeats the reads of an earlier fingerprint of this process; whether the same objects gave the same texts.
-        An id may have been reused, but not that of a field or of another object that the IR refers to: the front end's
-        result keeps those alive. Others count only for their description, which is in the texts."""
+        """Repeats the reads of an earlier fingerprint of this process. Returns whether the same objects gave the same
+        texts. Objects are compared by id. The id of a field, or of another object that the IR refers to, cannot belong
+        to a new object, because the front end's result keeps the old one alive. For all other objects only the
+        description counts, and the texts contain it."""
         return self.replay(earlier.reads) and self.snapshot() == earlier
 
     def use(self, value: Any) -> None:
-        """To be called when the front end uses a Python object otherwise than by reading an attribute."""
+        """Records that the front end has used a Python object in another way than by reading an attribute. If the
+        object's description leaves its content out, the fingerprint becomes incomplete."""
         if _is_opaque(value):
             self.complete = False
 
@@ -114,7 +119,7 @@ class Fingerprint:
                 self.texts.append("absent" if value is _ABSENT else "of the package")
             else:
                 self._describe(value)
-        except Exception:  # objects of the program may raise anything
+        except Exception:  # methods of the program may raise anything
             self.complete = False
 
     def _spec(self, spec: Spec) -> None:
@@ -206,7 +211,8 @@ class Fingerprint:
         self.texts.append(text)
 
     def _transparent(self, text: str, parts: Iterable[Any]) -> None:
-        """Describes something whose parts the front end can take out without reading a name."""
+        """Describes an object of which the front end can get the parts without reading an attribute: the text, and then
+        each part."""
         self.texts.append(text)
         for part in parts:
             self._describe(part)
@@ -214,7 +220,8 @@ class Fingerprint:
                 raise IndescribableError
 
     def _function(self, fn: types.FunctionType, annotated: Iterable[str]) -> None:
-        """Describes a function by its text and position; its free names are described when they are read."""
+        """Describes a function by its source text, its position in the file, its defaults and the annotations of the
+        parameters ``annotated``. Its free names are described when they are read."""
         if any(mark in vars(fn) for mark in _RULES):
             raise IndescribableError
         source = function_source(fn)
@@ -231,13 +238,15 @@ class Fingerprint:
                 self._describe(given)
 
 
-# --- objects of this package: whether a program can see their identity, a text, and parts to describe ----------------
+# --- objects of this package: whether a program can see their identity, the text, and the parts to describe
+# ----------------
 
 Description = tuple[bool, str, Iterable[Any]]
 
 
 def _field(x: Any) -> Description:
-    """Describes fields and ndarrays, of which each lacks some attributes; nodes are described when they are read."""
+    """Describes a field or ndarray. Attributes that only one of the two kinds has count as None for the other. Its
+    layout node is described when the kernel reads it."""
     if getattr(getattr(x, "snode", None), "sparse", None) is not None:
         raise IndescribableError
     facts = [getattr(x, name, None) for name in ("dtype", "shape", "element_shape", "offset", "placed")]
@@ -294,7 +303,8 @@ def _path(of: Any) -> str:
 
 
 def in_package(module: str) -> bool:
-    """Whether the package's sources, whose hash is part of the key, describe the module; its kernels/ are user code."""
+    """Whether the module belongs to this package, whose source hash is a part of every cache key. Modules in kernels/
+    do not count: they are programs of users."""
     return f"{module}.".startswith("quadrants_lab.") and not f"{module}.".startswith("quadrants_lab.kernels.")
 
 
@@ -310,10 +320,10 @@ def is_pure(fn: Any) -> bool:
 
 
 def _stands_for_more(value: Any, kind: type) -> bool:
-    """Whether the front end knows more of an object than the attributes that it reads."""
+    """Whether the front end uses more of an object than the attributes that it reads by name."""
     return (
-        isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
-        or kind.__module__ in ("typing", "functools")  # their objects stand for others
+        isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses the value itself
+        or kind.__module__ in ("typing", "functools")  # these stand for another object
         or inspect.getattr_static(kind, "__getattribute__") is not object.__getattribute__
         or any(hasattr(value, mark) for mark in _RULES)
     )
@@ -359,7 +369,7 @@ def _lookup(owner: Any, name: str) -> Any:
                 return _ABSENT
         case types.ModuleType() if in_package(owner.__name__):
             return _lookup_in_package(owner, name)
-    value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
+    value = _means_now(owner, name)  # today's value must be describable even if the kernel still uses an earlier one
     return value if value is _ABSENT else recall(owner, name, lambda: value)
 
 
@@ -384,8 +394,8 @@ def _means_now(owner: Any, name: str) -> Any:
 
 
 def _lookup_in_package(owner: types.ModuleType, name: str) -> Any:
-    """A name of a module of this package; `_OF_PACKAGE` for an operation, which the module may make when it is asked
-    for."""
+    """The value of a name in a module of this package. For an operation it is `_OF_PACKAGE`, because the module may
+    make the operation's object only when somebody asks for it."""
     if type(owner) is not types.ModuleType:
         raise IndescribableError
     space = vars(owner)

@@ -31,10 +31,11 @@ def lower(
 ) -> Lowered:
     """The IR of the kernel for arguments that ``specs`` describe, one for each parameter.
 
-    Its body holds plain statements and Offloads, which still use each other's values; loops may end in Break and
-    Continue. Every statement has its span. Raises QuadrantsCompilationError for what the language lacks, and
-    RecursionError where the stack of this thread is too small for the program; issues QuadrantsWarning where values are
-    lost. ``with field_access(fn):`` makes Python call ``fn`` with each field that it reads or writes.
+    The kernel's body holds plain statements and Offloads, which still use each other's values; loops may end in Break
+    and Continue. Every statement has a span, its place in the source. Raises QuadrantsCompilationError for what the
+    language lacks, and RecursionError where the stack of this thread is too small for the program; issues
+    QuadrantsWarning where values are lost. ``with field_access(fn):`` makes Python call ``fn`` with each field that it
+    reads or writes.
     """
     check_depth(source.depth)
     frame = Frame(source)
@@ -45,7 +46,7 @@ def lower(
     cx.inlining.append((source, ()))
     try:
         cx.stmts(source.node.body)
-    except RecursionError:  # the caller lowers the kernel again, on a larger stack
+    except RecursionError:  # passed on: the caller lowers the kernel again, on a larger stack
         cx.messages.clear()
         raise
     finally:
@@ -63,7 +64,8 @@ def lower(
 
 
 def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> list[N.Arg]:
-    """Puts the parameters into the environment; returns the numbers among them, which are the kernel's arguments."""
+    """Puts the kernel's parameters into the environment. Returns the scalar arguments of the kernel: the numbers among
+    its parameters, and those in its vectors and structs."""
     params = parameters(source)
     if len(params) != len(specs):
         want = count(len(params), "argument")
@@ -74,7 +76,7 @@ def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> li
 
 
 def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
-    """The value of the parameter, or of a member of one; its numbers are appended to ``args``."""
+    """The value of a parameter, or of a member of a struct parameter. The numbers in it are appended to ``args``."""
     match spec:
         case ScalarSpec():
             args.append(N.Arg(name, spec.dtype))

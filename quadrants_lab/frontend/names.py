@@ -1,5 +1,5 @@
-"""What names and attributes of Python meant when a kernel was first compiled, for the compilation of its other
-modes."""
+"""The values that names and attributes of Python had when a kernel was first compiled. The kernel's other modes
+(gradient, forward mode) are compiled with the same values."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ import numpy as np
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.weak import has_weak, weak
 
-MOST_BYTES = 1 << 20  # of an array that counts by its numbers
+MOST_BYTES = 1 << 20  # the largest array, in bytes, that is copied
 _NUMBERS = (bool, int, float)
 _GONE = object()  # a name that was not read, or whose object has ended since
 _Key = tuple[int, str]  # the id of a function or another object, and the free name or attribute
@@ -27,7 +27,8 @@ class Names:
 
     def __init__(self) -> None:
         self.known: dict[_Key, tuple[Callable[[], Any], Callable[[], Any]]] = {}
-        # within one compilation: values with their owners; copies, by id of the original, with the original
+        # for the duration of one compilation: each value that was read, with its owner; each copy with its original, by
+        # the id of the original
         self.read: dict[_Key, tuple[Any, Any]] = {}
         self.copies: dict[int, tuple[Any, Any]] = {}
 
@@ -41,7 +42,7 @@ class Names:
         value = what() if whose is not None and what is not None and whose() is owner else _GONE
         if value is _GONE:
             value = read()
-            if _has(value, "__qd_bound__"):  # each read makes another
+            if _has(value, "__qd_bound__"):  # a bound func: each read makes another object
                 return value
             compared = hasattr(type(owner), "__qd_data_oriented__")
             entries = _entries(value)
@@ -56,7 +57,8 @@ class Names:
         self.copies.clear()
 
     def _copied(self, value: Any) -> Any:
-        """The copy of what may change in place; one for two names of one list, which may hold itself."""
+        """A deep copy of a value that may change in place, and any other value itself. A list that occurs twice, or in
+        itself, is copied once."""
         kind = type(value)
         if kind in _NUMBERS:
             return value
@@ -78,7 +80,7 @@ NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None
 
 @contextmanager
 def recalling(names: Names) -> Iterator[None]:
-    """Within the with, one kernel is compiled, for which names mean what ``names`` has read first."""
+    """In the ``with``, one kernel is compiled, and each name has the value that ``names`` read first."""
     try:
         with holding(NAMES, names):
             yield
@@ -98,7 +100,7 @@ def _has_class_of_package(value: Any) -> bool:
 
 
 def _has(value: Any, mark: str) -> bool:
-    return _has_class_of_package(value) and hasattr(value, mark)  # to ask another object may run code of the program
+    return _has_class_of_package(value) and hasattr(value, mark)  # other objects may run code when asked
 
 
 def _entries(value: Any) -> Iterable[Any] | None:
@@ -112,14 +114,15 @@ def _entries(value: Any) -> Iterable[Any] | None:
 
 
 def _is_value(value: Any) -> bool:
-    """Whether a copy of the array, vector, matrix or struct stands for it."""
+    """Whether the value is an array (not too large), vector, matrix or struct, which is remembered as a copy."""
     if type(value) is np.ndarray:
         return bool(value.nbytes <= MOST_BYTES)
     return _has(value, "__qd_matrix__") or _has(value, "__qd_struct__")
 
 
 def _lasts(value: Any, compared: bool, seen: set[int]) -> bool:
-    """Whether an entry of a list, tuple or dict may be kept alive, and so may what it holds."""
+    """Whether `Names` may keep an entry of a list, tuple or dict alive, together with everything that the entry
+    holds."""
     if type(value) in _NUMBERS or id(value) in seen:
         return True
     entries = _entries(value)

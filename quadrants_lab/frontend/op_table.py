@@ -1,4 +1,5 @@
-"""The table of operations. A call of an object with ``__qd_op__ == name`` is lowered by ``OPS[name]``."""
+"""The table of the operations of the language, such as `qd.sin`. A call of an object with ``__qd_op__ == name`` is
+lowered by ``OPS[name]``."""
 
 import builtins
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +20,9 @@ class Builtin:
 
     ``params`` is the public signature: "=" marks optional parameters, a leading "*" takes any number of arguments.
     ``doc`` is the public docstring. ``home`` is the module or class below ``qd`` in which users find it, such as "math"
-    or "Matrix"; "" for ``qd`` itself. ``lower`` evaluates the first ``raw`` arguments itself, from the call.
-    ``elementwise``: it applies to each element of vectors and matrices. A row named ``Matrix.norm`` is the method
-    ``norm`` of vectors and matrices, whose first parameter is the value itself.
+    or "Matrix"; "" for ``qd`` itself. ``lower`` gets the first ``raw`` arguments unevaluated, as parts of the call.
+    ``elementwise``: the operation applies to each element of vectors and matrices. A row named ``Matrix.norm`` is the
+    method ``norm`` of vectors and matrices, whose first parameter is the value itself.
     """
 
     name: str
@@ -82,7 +83,7 @@ class _Table(Mapping[str, Builtin]):
         return sum(1 for _ in self)
 
 
-# what most kernels call comes first
+# modules whose operations most kernels call come first
 OPS = _Table(
     "builtins", "spaces", "static", "numbers", "constructors", "linalg", "library.linear", "library",
     "library.scalars", "library.geometry", "library.decompositions", "activation", "simt",

@@ -24,7 +24,7 @@ _IMPORTED = time()
 _FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
 _EXECUTED = "<string>"  # the file of what `python -c` and exec run
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
-WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # functions that add statements to each source
+WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # may add statements to each source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
@@ -40,13 +40,13 @@ class FunctionSource:
         self.name = fn.__name__
         self.assigned: dict[int, tuple[str, ...]] = {}  # a cache of `syntax.scan`, by id of the loop
         self.templates: dict[str, int] | None = None  # a cache of `syntax.byref`
-        self.pure = False  # whether it may know nothing but its arguments, see `captures`
+        self.pure = False  # whether the function may use nothing but its arguments
         self.typed = True  # whether the annotations are dtypes and types of the language
         last = (node.end_lineno or 1) + offset
         self.ascii = "".join(lines[node.lineno + offset - 1 : last]).isascii()
 
     def span(self, node: Any, call: Span | None = None) -> Span:
-        """The place of the node in the file."""
+        """The place of the AST node in the file; ``call`` is the place of the call into which it is inlined."""
         line, end_line = node.lineno + self.offset, node.end_lineno + self.offset
         col, end_col = node.col_offset, node.end_col_offset
         if not self.ascii:
@@ -68,7 +68,7 @@ class FunctionSource:
 
     @cached_property
     def untyped(self) -> FunctionSource:
-        """The same source, with annotations that are plain Python's and name no dtypes."""
+        """The same source, marked as plain Python: its annotations are not read as dtypes of the language."""
         other = copy(self)
         other.typed = False
         return other
@@ -84,28 +84,30 @@ class FunctionSource:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """The attribute as the kernel that is being compiled knows it; AttributeError if there is none."""
+    """The value that the attribute has for the kernel that is being compiled: the value at the kernel's first
+    compilation. AttributeError if there is none."""
     note_read(owner, name)
     return recall(owner, name, lambda: getattr(owner, name))
 
 
 def note_read(owner: Any, name: str) -> None:
-    """To be called when the front end looks up a free name of a function, or an attribute."""
+    """Notes in the fingerprint that the front end looks up a free name of a function, or an attribute of another
+    object."""
     fingerprint = FINGERPRINT.get()
     if fingerprint is not None:
         fingerprint.read(owner, name)
 
 
 def note_unknown() -> None:
-    """To be called when the front end uses something that a `fingerprint` cannot describe."""
+    """Makes the fingerprint incomplete: the front end uses something that no text can describe."""
     fingerprint = FINGERPRINT.get()
     if fingerprint is not None:
         fingerprint.complete = False
 
 
 def meaning(fn: FunctionType, name: str) -> Any:
-    """The object that a free name of the function refers to, for the kernel that is being compiled; KeyError if there
-    is none."""
+    """The object that a free name of the function stands for in the kernel that is being compiled: the object at the
+    kernel's first compilation. KeyError if there is none."""
     return recall(fn, name, lambda: _means_now(fn, name))
 
 
@@ -122,7 +124,7 @@ def _means_now(fn: FunctionType, name: str) -> Any:
 
 
 def value_of(expression: str | CodeType, *names: Mapping[str, Any]) -> Any:
-    """The value of an expression of Python with these names; later mappings hide earlier ones."""
+    """Evaluates a Python expression. Its names are looked up in the mappings, of which later ones hide earlier ones."""
     return eval(expression, {name: value for space in names for name, value in space.items()})
 
 
@@ -132,7 +134,7 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     if not isinstance(fn, FunctionType):
         raise error("QL1102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
     known: FunctionSource | None = getattr(fn, _CACHE, None)
-    if known is not None and known.fn is fn:  # a wrapper may have the attribute of the function that it wraps
+    if known is not None and known.fn is fn:  # a wrapper may have copied the attribute from the function that it wraps
         return known
     code = fn.__code__
     linecache.checkcache(code.co_filename)
@@ -153,10 +155,10 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
 
 
 def _made_of(lines: list[str], code: CodeType) -> bool:
-    """Whether Python compiled the code from this text. This is checked if the file was written since this module was
-    imported, or if other texts have the same name."""
+    """Whether Python compiled ``code`` from the text ``lines``. It is true without a check unless the file was written
+    since this module was imported, or several texts have the same file name."""
     known: Any = linecache.cache.get(code.co_filename, ())
-    written = known[1] if len(known) > 1 else None  # a cell has no time
+    written = known[1] if len(known) > 1 else None  # notebook cells have no time of writing
     sure = code.co_filename != _EXECUTED and (written is None or written < _IMPORTED)
     return sure or _compiles_to(lines, code)
 

@@ -1,1 +1,2 @@
-"""The IR at the ground of everything: types, source spans, statements, primitives, text, verifier."""
+"""The intermediate representation (IR), which all other packages use: types, source spans, statements, primitives,
+text, verifier."""

@@ -1,4 +1,4 @@
-"""The buffers of a kernel: what is known of the memory that it reads and writes."""
+"""The buffers of a kernel: descriptions of the memory that the kernel reads and writes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Buffer:
     or "block" (a part for each block along the first axis; a block writes each element before it reads it). A field
     with ``role`` "activity" says which cells of a sparse layout are active.
 
-    ``order``: of memory of a sparse layout (`ir.cell_order`), how its elements follow each other; () for row-major
-    memory. Indices do not depend on it.
+    ``order``: the order of the elements in the memory of a sparse layout (`ir.cell_order`); () for row-major memory.
+    Indices do not depend on the order.
     """
 
     name: str
@@ -79,13 +79,13 @@ class Buffer:
 
     @property
     def transient(self) -> bool:
-        """Whether nobody needs the contents after the launch: the buffer is neither input nor output."""
+        """Whether nothing reads the contents after the launch: the buffer is neither input nor output of the kernel."""
         return self.kind == "temp" or self.role == "block"
 
     @property
     def counts_cells(self) -> bool:
-        """Whether the buffer says which cells of a sparse layout are active, now or at an earlier launch that kept a
-        copy."""
+        """Whether the buffer says which cells of a sparse layout are active, or is a copy, kept by an earlier launch,
+        of such a buffer."""
         return self.role == "activity" or (self.role == "kept" and self.name.endswith(".before"))
 
     @property
@@ -116,17 +116,18 @@ def unused(names: Iterable[str], taken: Container[str]) -> str:
 
 # --- scratch buffers that passes make and launches fill ---------------------------------------------------------
 
-CHANGED = "keeps.changed"  # 1 while a gradient has memory in another state than the launch left it
+CHANGED = "keeps.changed"  # 1 while a gradient has changed fields that it restores at its end
 EPOCH = "races.epoch"  # the launch's number times the number of its tasks
 EPOCHS = 1 << 8  # number of different epochs in marks of one byte
 
 
 def marks_of(buffer: Buffer) -> tuple[str, str] | None:
-    """For a scratch buffer of marks: the buffer whose elements they mark, and the kind of access. None for others."""
+    """For a scratch buffer of marks: the buffer whose elements are marked, and the kind of access that the marks
+    record. None for other buffers."""
     name, _, what = buffer.name.rpartition(".")
     return (name, what) if buffer.role == "marks" and buffer.name != EPOCH else None
 
 
 def slots_of(of: Buffer) -> Slots | None:
-    """The slots of a buffer; None where it has no table."""
+    """The `Slots` of a buffer in a sparse layout; None for memory without a table of slots."""
     return slots_in(of.order, of.dtype.nbytes) if of.order else None

@@ -1,4 +1,5 @@
-"""The builder of blocks. It hands out ids, keeps the dtypes of values, and collects statements."""
+"""The builder of blocks of IR: it gives each statement an id, remembers the dtypes of values, and collects the
+statements."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -46,7 +47,8 @@ class Builder:
 
     @contextmanager
     def block(self, more: list[N.Stmt] | None = None) -> Iterator[list[N.Stmt]]:
-        """In the ``with``, statements go to a new list, or to ``more``. The ``with`` returns the list."""
+        """In the ``with``, new statements go to the end of ``more``, or of a new list. The ``as`` variable is this
+        list."""
         outer, self.stmts = self.stmts, [] if more is None else more
         try:
             yield self.stmts
@@ -54,7 +56,7 @@ class Builder:
             self.stmts = outer
 
     def made(self, build: Callable[..., object], *args: Any) -> list[N.Stmt]:
-        """The statements that ``build(*args)`` appends."""
+        """A block of the statements that ``build(*args)`` appends."""
         with self.block() as stmts:
             build(*args)
         return stmts
@@ -84,13 +86,14 @@ class Builder:
         return self.add(N.Const(self.fresh(), type, value))
 
     def op(self, prim: str, *args: int, type: DType | None = None, name: str = "") -> int:
-        """Appends ``prim(args)``; ``type`` is needed for casts and bitcasts only."""
+        """Appends the Op ``prim(args)`` and returns its id. ``type``, the dtype of the result, is needed for casts and
+        bitcasts only."""
         second = self.types[args[1]] if len(args) > 1 else None
         t = prims.result_type(prim, self.types[args[0]], second, type)
         return self.add(N.Op(self.fresh(), t, prim, args, name=name))
 
     def reduced(self, op: str, values: Iterable[int]) -> int:
-        """The values combined by a primitive, from left to right."""
+        """Appends Ops that combine the ``values`` by a primitive, from left to right; returns the id of the result."""
         return reduce(partial(self.op, op), values)
 
     def cast(self, value: int, type: DType) -> int:
@@ -98,9 +101,9 @@ class Builder:
         return value if self.types[value] is type else self.op("cast", value, type=type)
 
     def limited(self, extents: Iterable[int], divide: str) -> list[int]:
-        """The extents of a box, which are all i64 or all u64 and not negative. If their product is beyond i64, outer
-        extents are lowered: the loop would take centuries, but a product that wraps could make it run nothing.
-        ``divide``: the primitive that divides them."""
+        """The extents of a box, which are all i64 or all u64 and not negative. If their product does not fit i64, outer
+        extents are reduced until it does: such a loop would take centuries anyway, but a product that wraps could make
+        it run no iteration. ``divide`` is the primitive that divides extents."""
         found = [*extents]
         t = self.types[found[0]]
         room = self.const(i64.limits[1], t)

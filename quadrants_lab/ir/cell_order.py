@@ -3,10 +3,11 @@ where some cell is active.
 
 An `Order` is a list of levels (axis, extent), outermost first, like the digits of a number with mixed bases. The levels
 of an axis have its extent as their product. Element (i, j) of the order ((0, 64), (1, 64), (0, 16), (1, 16)) has the
-digits i // 16, j // 16, i % 16, j % 16. () means row-major memory that is all there.
+digits i // 16, j // 16, i % 16, j % 16. () means row-major memory, all of which is allocated.
 
 An order that ends in (`SLOT`, n) has a table: each stretch of n elements gets a slot of the memory when something is
-first written there. Without it only pages of the operating system do the same, for cells of a page or more.
+first written there. Without a table only pages of the operating system are allocated when they are first written to,
+which saves memory for cells of a page or more.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def digits(order: Order) -> Iterator[tuple[int, int, int, bool]]:
 
 
 def split_shape(order: Order, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How an array of the elements in memory order becomes one in the order of the indices: the shape with an axis for
-    each level, and the permutation that sorts these axes by the axis of the index, outermost first."""
+    """How to turn an array of the elements in memory order into one in the order of indices: reshape it to the returned
+    shape, which has an axis for each level, and transpose it by the returned permutation, which sorts these axes by the
+    axis of the index, outermost level first."""
     order = levels_of(order)
     shape = tuple(n for _, n in order)
     permutation = tuple(sorted(range(len(order)), key=lambda k: (order[k][0], k)))

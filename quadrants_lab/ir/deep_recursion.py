@@ -38,8 +38,9 @@ _raised: list[int] = []  # the limit before each raise
 
 
 def run_deep(work: Callable[[], T], held: Any = None) -> T:
-    """Returns or raises what ``work`` does. The work may be started twice. ``held`` is an RLock that this thread holds
-    and that ``work`` may acquire again. Raises QuadrantsCompilationError if even the large stack is too small."""
+    """Calls ``work`` and returns its result, or raises its error. The work may be started twice. ``held`` is an RLock
+    that this thread holds and that ``work`` may acquire again. Raises QuadrantsCompilationError if even the large stack
+    is too small."""
     if isinstance(threading.current_thread(), _LargeStackThread):
         return work()
     try:
@@ -140,8 +141,8 @@ class _LargeStackThread(threading.Thread):
             self.done.set()
 
     def stop(self) -> None:
-        """Ends the work, and waits until it has ended."""
-        self.stopped = True  # for a thread that does not run yet
+        """Ends the work of this thread, and waits until the thread has ended."""
+        self.stopped = True  # read by a thread that has not started its work yet
         if self.ident is not None and not self.done.is_set():
             ident, stop = ctypes.c_ulong(self.ident), ctypes.py_object(_Stop)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, stop)
@@ -168,7 +169,8 @@ def _elsewhere(work: Callable[[], T], held: Any) -> T:
 
 
 def _finished(work: Callable[[], Any], held: Any) -> _LargeStackThread:
-    """The thread after it has done the work. What interrupts this thread, for instance Ctrl-C, ends the work."""
+    """Starts a thread for the work, waits until it is done, and returns the thread. An exception that interrupts the
+    waiting, such as Ctrl-C, ends the work."""
     thread = _LargeStackThread(work, held)
     _raise_limit(_STACK // _BYTES)
     try:
@@ -195,7 +197,8 @@ def _raise_limit(frames: int) -> None:
 
 
 def _lower_limit() -> None:
-    """Restores the limit from before the first raise, when the last one ends."""
+    """Ends one raise of the recursion limit. When no raise is left, the limit becomes again what it was before the
+    first."""
     with lock:
         first = _raised[0]
         _raised.pop()

@@ -1,4 +1,5 @@
-"""Graphs as text in the DOT language (https://graphviz.org/doc/info/lang.html), and what shows such text."""
+"""Graphs as text in the DOT language (https://graphviz.org/doc/info/lang.html), and objects that show such a graph in a
+notebook."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ class Drawing:
     a `graphviz.Source` too, which the program ``dot`` renders: ``k.graph("cfg").render("cfg", format="pdf")``."""
 
     source: str
-    _own: Callable[[], dict[str, str]] | None = None  # draws it without Graphviz: MIME type -> data
+    _own: Callable[[], dict[str, str]] | None = None  # draws the graph without Graphviz: MIME type -> data
 
     def save(self, filename: Any = "graph.gv", directory: Any = None, **_: Any) -> str:
         """Writes the DOT text to a file and returns its path."""
@@ -133,7 +134,7 @@ class Drawing:
 
 
 class _Text(Drawing):
-    """A graph where the package is not installed."""
+    """A graph as text, for use where the package `graphviz` is not installed."""
 
     def __init__(self, source: str) -> None:
         self.source = source

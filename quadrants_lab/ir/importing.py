@@ -1,4 +1,5 @@
-"""Imports that have to be fast: many modules at once, functions that import their module when called, and a hash."""
+"""Helpers that make imports of this package fast: importing many modules at once, functions that import their module at
+the first call, and a hash function that loads no OpenSSL."""
 
 import gc
 import sys
@@ -17,7 +18,7 @@ else:
         from hashlib import blake2b
 
 __all__ = ["blake2b", "importing", "lazily"]
-_FEW = 5000  # more frozen objects are the program's: Python 3.12 itself freezes only some hundred when it starts
+_FEW = 5000  # more frozen objects: the program froze them, since Python 3.12 itself freezes only some hundred
 
 
 @contextmanager

@@ -39,7 +39,8 @@ def exits(body: Block) -> list[Yield]:
 
 
 def merges(stmt: Stmt) -> list[tuple[int, int]]:
-    """Pairs (value, carried value or result that it may become) of a structured statement without exits."""
+    """Pairs (a value, the carried value or result that it may become) of a structured statement without Break and
+    Continue."""
     pairs: list[tuple[int, int]] = []
     if not stmt.nests:  # most statements
         return pairs
@@ -58,7 +59,7 @@ def _yielded(block: Block, to: Params) -> list[tuple[int, int]]:
 
 
 def keep_yields(block: Block, keep: Sequence[int]) -> Block:
-    """The block with only these values in its own Yield; other terminators stay as they are."""
+    """The block, whose own Yield keeps only the values at the positions ``keep``; other terminators are unchanged."""
     last = block[-1]
     if type(last) is not Yield:
         return block
@@ -66,7 +67,7 @@ def keep_yields(block: Block, keep: Sequence[int]) -> Block:
 
 
 def _keep_leaves(block: Block, keep: Sequence[int]) -> Block:
-    """The block with only these values in its `leaves`."""
+    """The block, whose Breaks and Continues (`leaves`) keep only the values at the positions ``keep``."""
     left = {s.id for s in leaves(block)}
 
     def kept(s: Exit) -> Stmt:
@@ -80,7 +81,7 @@ def keep_carried(loop: For, keep: Sequence[int]) -> For: ...
 @overload
 def keep_carried(loop: While, keep: Sequence[int]) -> While: ...
 def keep_carried(loop: For | While, keep: Sequence[int]) -> For | While:
-    """The loop reduced to these carried values."""
+    """The loop with only those carried values whose positions are in ``keep``."""
     if len(keep) == len(loop.carried):
         return loop
     return replace(
@@ -93,7 +94,7 @@ def keep_carried(loop: For | While, keep: Sequence[int]) -> For | While:
 
 
 def keep_results(s: If, keep: Sequence[int]) -> If:
-    """The If reduced to these results."""
+    """The If with only those results whose positions are in ``keep``."""
     if len(keep) == len(s.results):
         return s
     return replace(

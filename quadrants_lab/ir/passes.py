@@ -24,8 +24,8 @@ _UPPER = r"(?<=[a-z])(?=[A-Z])"
 
 
 def where(kind: type[K], module: str, name: str, concerns: Callable[[K], object] | None = None) -> Pass:
-    """The pass of another module, which changes only kernels that have a statement of this class, one that it
-    ``concerns``. Its module is imported for the first of these."""
+    """The pass ``name`` of another module. It is called only for kernels that have a statement of the class ``kind``
+    for which ``concerns`` is true, and its module is imported at the first call."""
     late = lazily(module, name)
 
     def run(kernel: Kernel) -> Kernel:

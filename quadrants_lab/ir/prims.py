@@ -214,7 +214,7 @@ _ROWS: tuple[Prim, ...] = (
     Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),
     # to the nearest integer, ties away from zero
     Prim("round", 1, "float", _flt(_round), (None,), ("llvm.round", "", "")),
-    # instructions of devices, only for operands whose result the devices define
+    # instructions of devices; used only for operands for which the device defines the result
     Prim("quot", 2, "machine", _machine(_trunc_div), (None, None), ("", "@quot", "udiv"), 8),
     Prim("rem", 2, "machine", _machine(_trunc_rem), (None, None), ("", "@rem", "urem"), 8),
     Prim("fptoint", 1, "fptoint", _fptoint, (None,), ("", "", "")),

@@ -57,7 +57,7 @@ class _Plain:
 _PLAIN: Any = _Plain
 _NONE = dataclasses.MISSING
 _FIRST = 12  # instances that are made without a compiled `__init__`: as many as take less time than compiling it
-_OF_BASES = (MemberDescriptorType, property)  # what a base has under the name of a field, which is no default
+_OF_BASES = (MemberDescriptorType, property)  # no defaults, though a base has them under a field's name
 _FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark by which `dataclasses.fields` knows a field
 
 
@@ -105,12 +105,13 @@ def _with_slots(cls: Any, fields: Iterable[str], attributes: dict[str, Any]) -> 
     return made
 
 
-Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # makes a method's source from fields; may add globals of it
+Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # fields, globals -> a method's source
 
 
 @lru_cache(256)
 def _code(source: str) -> CodeType:
-    """Plans of equal signatures have functions of equal texts, and Python takes long to compile one."""
+    """The source as compiled code, cached by its text: functions with equal texts are made often (for plans of equal
+    signatures), and compilation is slow."""
     return compile(source, "<made by quadrants_lab>", "exec")
 
 

@@ -1,4 +1,4 @@
-"""Formats values of a running kernel for prints and for messages of asserts, and hides the prints of some work."""
+"""Formats values of a running kernel for prints and for messages of asserts; and hides what one thread prints."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ def fill(message: str, values: Sequence[Any]) -> str:
 
 
 class _Shown:
-    """Stands for sys.stdout and drops what one thread prints."""
+    """A replacement for sys.stdout that drops what one thread prints."""
 
     def __init__(self, out: Any, without: int) -> None:
         self._out, self._without = out, without
@@ -53,8 +53,8 @@ class _Shown:
 
 @contextmanager
 def unprinted() -> Iterator[None]:
-    """Hides the prints of this thread within the with. The caller holds a session's lock, so only one thread does
-    this at a time."""
+    """In the ``with``, nothing that this thread prints is shown. The caller holds a session's lock, so only one thread
+    does this at a time."""
     before = sys.stdout
     sys.stdout = _Shown(before, get_ident())
     try:

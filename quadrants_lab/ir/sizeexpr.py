@@ -75,8 +75,8 @@ class SizeOp(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeRange(SizeExpr):
-    """The "sum" of ``body`` over var = begin .. end-1, or the "max" of its values and 0. Either is 0 for an empty
-    range."""
+    """The "sum" of ``body`` over var = begin .. end-1, or the "max" of 0 and the values of ``body`` there. Both are 0
+    for an empty range."""
 
     op: str
     var: SizeVar

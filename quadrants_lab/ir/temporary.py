@@ -1,4 +1,4 @@
-"""State that is changed for a while and then restored, wherever Ctrl-C comes.
+"""Changes a context variable for a while and restores it, at whatever moment Ctrl-C comes.
 
 Python looks for signals at the end of a call of C. Between ``token = variable.set(value)`` and the ``try`` after it,
 Ctrl-C would lose the token, and the variable would keep the value for ever.

@@ -43,7 +43,7 @@ def _pieces(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:
     return tuple(p for p in out if p != "")
 
 
-_forms: dict[type[N.Stmt], tuple[str | Piece, ...]] = {}  # filled when it is asked
+_forms: dict[type[N.Stmt], tuple[str | Piece, ...]] = {}  # a cache, which `form_of` fills
 
 
 def form_of(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:
@@ -168,7 +168,8 @@ def _printer(piece: Piece) -> Callable[[N.Stmt], str]:
     return lambda s: show(s, get(s))
 
 
-# by class that was printed, the parts of its form: a text, the function that prints a piece, or None for a block
+# a cache, by class of statement: the parts of its form, each a text, the function that prints a piece, or None for a
+# block
 _printers: dict[type[N.Stmt], tuple[str | Callable[[N.Stmt], str] | None, ...]] = {}
 
 

@@ -77,7 +77,7 @@ class Stmt:
         return None
 
     def deciding(self) -> Ids:
-        """The values that decide which of its blocks run, and how often: a condition, begins and ends."""
+        """The values that decide which blocks of the statement run, and how often: a condition, begins and ends."""
         return ()
 
     # `derive` overrides the methods below
@@ -257,7 +257,7 @@ class Scheduled(Stmt):
     why: Text = field(default="", kw_only=True)
 
 
-# the text of a task has each field of the schedule that is not the default
+# the text of a task shows each field of the schedule that differs from its default
 SCHEDULE = "".join(f"{{{f.name}?}}" for f in fields(Scheduled) if f.name not in ("id", "span", "adjoint_of"))
 
 

@@ -15,7 +15,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import copied, find, rewrite, rules, substitute, types_of
 
-_Ref = tuple[Any, int]  # what takes the place of a value: a constant and `NO_ID`, or None and the id of a copy
+_Ref = tuple[Any, int]  # the replacement of a value: (constant, `NO_ID`), or (None, id of a copy)
 _UNKNOWN: _Ref = None, N.NO_ID
 
 
@@ -47,7 +47,8 @@ def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]
 
 
 def unrollable(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) -> set[int]:
-    """The loops that `unroll_loops` unrolls, and the wanted loops in them, unless copying shows one to be too long."""
+    """The loops that `unroll_loops` tries to unroll, with the wanted loops in them. While they are copied, one may
+    still turn out to be too long."""
     constants: dict[int, _Ref] = {s.id: (s.value, N.NO_ID) for s in find(kernel.body, N.Const)}
     types, found, todo = types_of(kernel.body), set[int](), [kernel.body]
     while todo:
@@ -61,13 +62,14 @@ def unrollable(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) 
 
 
 class _NotUnrolled(Exception):
-    """There are more statements than allowed, or a random draw. Draws of one call site are numbered in order, so a
-    gradient that drops one of several copies would give the number of that draw to the next one."""
+    """The copies of a loop have more statements than allowed, or the loop draws random numbers. Draws of one call site
+    are numbered in order, so if a gradient dropped one of several copies of a draw, the next copy would get its
+    number."""
 
 
 class _Trips:
-    """Copies the trips of a nest of loops. ``outside`` has the constants of the kernel, by id. ``bound`` has what takes
-    the place of a value in the nest; values from around the nest are not in it."""
+    """Copies the trips of a nest of loops. ``outside`` has the constants of the kernel, by id. ``bound`` has the
+    replacement of each value that is defined in the nest."""
 
     def __init__(
         self, b: Builder, wanted: Container[int], outside: dict[int, _Ref], most: tuple[int, int]
@@ -129,7 +131,8 @@ class _Trips:
             self.copy(s)
 
     def op(self, s: N.Op) -> None:
-        """Most operations that are visited are selects or the comparisons before them, so these two come first."""
+        """Emits a copy of an operation, or evaluates it if its operands are constants. Most operations here are
+        selects, and comparisons before them, so the tests for these two come first."""
         bound, outside, args = self.bound, self.outside, s.args
         first = bound.get(args[0]) or outside.get(args[0], _UNKNOWN)
         if s.prim == "select" and first[0] is not None:
@@ -149,7 +152,7 @@ class _Trips:
                     bound[s.id] = PRIMS[s.prim].evaluate(s.type, *operands).item(), N.NO_ID
 
     def is_decidable(self, s: N.Op) -> bool:
-        """Whether an operation is of integers alone."""
+        """Whether all operands and the result of an operation are integers, so that it can be evaluated exactly."""
         found = self.decided.get(s.id)
         if found is None:
             types = (s.type, *(self.b.types[a] for a in s.args))

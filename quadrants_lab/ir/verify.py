@@ -45,7 +45,7 @@ class VerifyError(Exception):
         super().__init__("\n".join(lines))
 
     def at(self, when: str) -> VerifyError:
-        """The same error, whose message also says when it was found."""
+        """The same error, with a message that also says ``when`` it was found, for example after which pass."""
         return VerifyError(self.rule, self.kernel, self.stmt, when)
 
 
@@ -102,7 +102,8 @@ class _Verifier:
                 self.stmt(s, outside)
 
     def function(self, f: N.Function) -> None:
-        """A function sees its parameters and the functions in front of it. Its ids are its own."""
+        """Checks a function. It may use its parameters and the functions in front of it, and its ids have nothing to do
+        with the kernel's."""
         name = f"{self.k.name}' in function '{f.name}"
         inner = _Verifier(N.Kernel(name, (), {}, (), 1 << 62, functions=self.k.functions))
         inner.callable = self.callable
@@ -148,7 +149,8 @@ class _Verifier:
     def block(
         self, block: N.Block, place: _Place, yields: Sequence[DType], owner: N.Stmt, params: Sequence[N.Param] = ()
     ) -> None:
-        """A block with its own parameters; its Yield carries ``yields``, its exits what ``place`` says."""
+        """Checks a block. ``params`` are visible in it; its Yield must carry values of the dtypes ``yields``, and its
+        Breaks and Continues those that ``place`` says."""
         mine: list[int] = []
         for p in params:
             self.define(p.id, p.type, owner, mine)
@@ -226,7 +228,7 @@ class _Verifier:
             raise self.fail(*broken)
 
     def schedule(self, s: N.Offload) -> None:
-        """The fields that a device's schedule decides name buffers of the kernel, and go together."""
+        """Checks a task's schedule: it names buffers of the kernel, and its fields are consistent with each other."""
         counts = (s.lanes, s.colours, s.wait, s.colour_rows, s.fission, s.aggregate, s.grain, s.in_step, s.long_sum)
         self.need(min(counts) >= 0, "a count of the schedule is negative", s)
         buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
@@ -316,7 +318,7 @@ class _Verifier:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
-        number = self.lowered and b.ndim > 0 and len(s.index) == 1  # of the element, as `LowerOffsets` leaves it
+        number = self.lowered and b.ndim > 0 and len(s.index) == 1  # one number, see `LowerOffsets`
         self.need(number or len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
         types = [self.visible[s.value]] if isinstance(s, N.Write) else []
@@ -335,7 +337,8 @@ class _Verifier:
             self.need(t is not u1, f"there is no atomic {s.op} of {t}", s)
 
     def stack(self, s: N.StackUse) -> None:
-        """The stack belongs to this task, and values that are pushed or read have its dtype."""
+        """Checks a use of a stack: the stack belongs to this task, and a value that is pushed or read has the stack's
+        dtype."""
         t = self.stacks.get(s.stack)
         if t is None:
             raise self.fail(f"${s.stack} is no adstack of this task", s)
@@ -362,7 +365,7 @@ def _same(ts: Sequence[DType]) -> bool:
     return all(t is ts[0] for t in ts)
 
 
-# rule of a primitive's row -> whether it can be applied to operands of these dtypes
+# typing rule of a primitive (`Prim.rule`) -> whether operands of these dtypes satisfy it
 _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "num": lambda ts, s: _same(ts) and ts[0] is not u1,
     "float": lambda ts, s: _same(ts) and ts[0].is_float,
@@ -379,7 +382,7 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }
 
-# The checks of structured statements, which also get the place, and the checks of other classes and traits.
+# The checks by class: of structured statements, which also get the `_Place`, and of other classes and traits.
 _STRUCTURED: dict[type, Callable[..., None]] = {
     N.If: _Verifier.if_, N.For: _Verifier.for_, N.While: _Verifier.while_, N.AdStackGuard: _Verifier.guard,
 }  # fmt: skip

@@ -56,7 +56,7 @@ def by_class(table: Mapping[type[Any], T]) -> dict[type[Stmt], T]:
 
 @cache
 def _row_of(kinds: tuple[type[Any], ...]) -> dict[type[Stmt], type[Any]]:
-    """The row for each class. It is kept, because passes make their tables anew in each run."""
+    """The row for each class, cached, because passes make their tables anew in each run."""
     return {cls: kind for kind in kinds for cls in STATEMENTS if issubclass(cls, kind)}
 
 
@@ -123,7 +123,7 @@ def reached(start: Iterable[H], beyond: Callable[[H], Iterable[H]]) -> dict[H, N
     """``start`` and all nodes that steps from a node to ``beyond(node)`` lead to, in breadth-first order."""
     found = dict.fromkeys(start)
     todo = list(found)
-    for node in todo:  # it grows
+    for node in todo:  # the list grows during the loop
         for n in beyond(node):
             if n not in found:
                 found[n] = None
@@ -169,14 +169,14 @@ def rewrite(block: Block, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], inner_fir
 
 
 def rewrite_in(stmt: S, fn: Callable[[Stmt], Stmt | Sequence[Stmt]]) -> S:
-    """The statement with its blocks rewritten."""
+    """The statement, with `rewrite` applied to each of its blocks."""
     return map_blocks(stmt, lambda block: rewrite(block, fn))
 
 
 def rewritten(
     kernel: Kernel, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], b: Builder | None = None, inner_first: bool = False
 ) -> Kernel:
-    """The kernel with its body rewritten; ``b`` made the ids of new statements."""
+    """The kernel, with `rewrite` applied to its body. ``b`` is the Builder that gives new statements their ids."""
     body = rewrite(kernel.body, fn, inner_first)
     next_id = kernel.next_id if b is None else b.next_id
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=next_id)

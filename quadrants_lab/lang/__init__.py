@@ -1,1 +1,1 @@
-"""The language as users see it: what `import quadrants_lab as qd` shows."""
+"""The language as users see it: the objects that programs use after `import quadrants_lab as qd`."""

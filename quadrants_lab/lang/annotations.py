@@ -12,7 +12,8 @@ from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot, Tenso
 
 
 class Annotation:
-    """An annotation of the language that is no type. ``slot`` checks and converts the argument with this name."""
+    """Base of the annotations that are no types of values. ``slot(name)`` makes the object that checks and converts the
+    argument ``name``."""
 
     __slots__ = ()
 
@@ -41,7 +42,7 @@ def template(element_type: Any = None, ndim: int | None = None) -> Template:
 
 
 def ref(tp: Any) -> Template:
-    """The annotation of an argument that a func changes for its caller; ``tp``: its type."""
+    """The annotation of an argument that a func changes for its caller; ``tp`` is the argument's type."""
     return Template(tp)
 
 
@@ -79,8 +80,8 @@ class NdarrayType(Annotation):
 
 @dataclass(frozen=True, slots=True)
 class TensorType(Annotation):
-    """The annotation of an argument that is a field, an array or None: `qd.Tensor`. With ``array`` it is None or such
-    an array: ``array | None``."""
+    """The annotation of an argument that is a field, an array or None: `qd.Tensor`. With ``array`` (an `NdarrayType`)
+    the argument is such an array or None: the annotation ``array | None``."""
 
     array: NdarrayType | None = None
 
@@ -95,10 +96,10 @@ def ndarray(
     dtype: Any = None, ndim: int | None = None, element_dim: int | None = None,
     element_shape: tuple[int | None, ...] | None = None, needs_grad: bool | None = None, boundary: str = "unsafe",
 ) -> NdarrayType:  # fmt: skip
-    """The annotation of an array argument. Its elements are described by ``element_shape`` (() for numbers, (n,) for
-    vectors, (n, m) for matrices), by the length of that, ``element_dim``, or by a vector or matrix type as ``dtype``.
-    ``needs_grad``: True requires a gradient, False forbids one. ``boundary``: "clamp" takes the nearest element where
-    an index is out of bounds; "unsafe" leaves it to the program that there is none."""
+    """The annotation of an array argument. The kind of its elements is given by ``element_shape`` (() for numbers, (n,)
+    for vectors, (n, m) for matrices), by ``element_dim``, the length of ``element_shape``, or by a vector or matrix
+    type as ``dtype``. ``needs_grad``: True requires a gradient, False forbids one. ``boundary``: "clamp" takes the
+    nearest element where an index is out of bounds; "unsafe" leaves it to the program that there is none."""
     element = getattr(dtype, "__qd_type__", "") == "matrix"
     if not element and dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
         hint = "for example dtype=qd.f32, or dtype=qd.types.vector(3, qd.f32)"

@@ -12,7 +12,7 @@ class Arch(Enum):
     """A device architecture; its value is the name of the backend, a folder in backends/."""
 
     x64 = "cpu"
-    arm64 = "cpu "  # distinct values, or Enum would make one member an alias of the other
+    arm64 = "cpu "  # with equal values Enum would make the members aliases
     c = "c"
     cuda = "cuda"
     vulkan = "vulkan"
@@ -41,7 +41,7 @@ gpu = [cuda, metal, vulkan, amdgpu]
 
 
 def find(asked: Any) -> Arch:
-    """The arch that a program asks for by its object or name."""
+    """The arch that ``asked``, an `Arch` or the name of one, stands for."""
     names = {a.name: a for a in Arch} | {"cpu": cpu, "x86_64": x64}
     match asked:
         case Arch():

@@ -29,13 +29,13 @@ THREADS = 256
 _BITS = THREADS.bit_length() - 1
 EACH = 16
 SPAN = EACH * THREADS
-SORTED_EACH = 8  # in a sort, which holds each element twice
+SORTED_EACH = 8  # elements of a thread in a sort, which holds each element twice
 SORTED = SORTED_EACH * THREADS
-DIGITS = 256  # as many as threads
+DIGITS = 256  # as many as a block has threads
 
 
 def each_of(dtype: DType) -> int:
-    """Elements of a thread, so that a span takes about 16 KiB."""
+    """The number of elements for each thread, so that the span of a block takes about 16 KiB."""
     return EACH * 4 // max(dtype.nbytes, 4)
 
 
@@ -44,7 +44,8 @@ each_of.__qd_compile_time__ = True  # type: ignore[attr-defined]  # kernels can 
 
 @func
 def _slot(p: Any):
-    """Where element p of a span lies: a gap after 32 elements spreads a thread's elements over the memory's banks."""
+    """The index in shared memory of element p of a span. A gap after every 32 elements spreads the elements of one
+    thread over the memory's banks."""
     return p + p // 32
 
 
@@ -60,7 +61,8 @@ def add(a: Any, b: Any):
 
 @func
 def _combine(op: Any, sums: Any, t: Any):
-    """An inclusive scan by ``op`` of one value of each thread, in ``sums``. Each thread has written its own."""
+    """Replaces the values in ``sums``, of which each thread has written one, by their inclusive scan with the operation
+    ``op``."""
     sync()
     for bit in static(range(_BITS)):
         mine = sums[t]
@@ -73,7 +75,8 @@ def _combine(op: Any, sums: Any, t: Any):
 
 @func
 def _scan_span(op: Any, start: Any, held: Any, sums: Any, t: Any, each: Template, inclusive: Template):
-    """Replaces the values of a span by their scan, which begins with ``start``. Returns all of them combined."""
+    """Replaces the values of a span by their scan, which begins with ``start``. Returns the combination of all
+    values."""
     sync()
     s = held[_slot(t * each)]
     for k in range(1, each):
@@ -98,7 +101,8 @@ def _scan_span(op: Any, start: Any, held: Any, sums: Any, t: Any, each: Template
 
 @func
 def _scan_totals(op: Any, identity: Template, scratch: Any, at: Any, count: Any, dtype: Any) -> None:
-    """Replaces the totals of ``count`` spans, in ``scratch`` from ``at`` on, by their inclusive scan, by one block."""
+    """Replaces the totals of ``count`` spans, which are in ``scratch`` from index ``at`` on, by their inclusive scan.
+    One block of threads does this."""
     each = static(each_of(dtype))
     loop_config(block_dim=THREADS)
     for _, t in ndrange(1, THREADS):
@@ -123,7 +127,8 @@ def _scan_totals(op: Any, identity: Template, scratch: Any, at: Any, count: Any,
 def scan(
     op: Any, identity: Template, arr: Any, out: Any, scratch: Any, at: Any, n: Any, dtype: Any, inclusive: Template
 ) -> None:
-    """As `algorithms._scan`, with the totals of all spans but the last in ``scratch`` from ``at`` on."""
+    """The scan that `algorithms._scan` describes. It uses ``scratch`` from index ``at`` on for the totals of all spans
+    but the last."""
     each = static(each_of(dtype))
     spans = (n + static(each * THREADS - 1)) // static(each * THREADS)
     loop_config(block_dim=THREADS)
@@ -163,8 +168,8 @@ def scan(
 
 @func
 def count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
-    """``scratch[s]``: the number of i up to the end of span s for which ``counts(arr, i)`` is true; ``total[0]``: the
-    number of all."""
+    """Counts the indices i for which ``counts(arr, i)`` is true. ``scratch[s]`` gets their number from 0 to the end of
+    span s, and ``total[0]`` the number of all."""
     spans = (n + static(SPAN - 1)) // SPAN
     loop_config(block_dim=THREADS)
     for span, t in ndrange(spans, THREADS):
@@ -183,7 +188,8 @@ def count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
 
 @func
 def _ranked(counts: Any, arr: Any, scratch: Any, span: Any, t: Any, n: Any, inclusive: Template):
-    """For each element of a span, the number of elements before it that count; with ``inclusive``, it too."""
+    """For each element of a span the number of counted elements before it in the array; with ``inclusive``, the element
+    itself is counted, too."""
     held, sums = _padded(EACH, i32), SharedArray(THREADS, i32)
     for k in range(EACH):
         p = k * THREADS + t
@@ -199,7 +205,7 @@ def _ranked(counts: Any, arr: Any, scratch: Any, span: Any, t: Any, n: Any, incl
 
 @func
 def select(counts: Any, flags: Any, arr: Any, out: Any, scratch: Any, n: Any) -> None:
-    """Copies the elements that count to the front of ``out``, after `count`."""
+    """Copies the counted elements to the front of ``out``. Runs after `count`."""
     loop_config(block_dim=THREADS)
     for span, t in ndrange((n + static(SPAN - 1)) // SPAN, THREADS):
         held = _ranked(counts, flags, scratch, span, t, n, False)
@@ -213,8 +219,8 @@ def select(counts: Any, flags: Any, arr: Any, out: Any, scratch: Any, n: Any) ->
 def add_runs(
     begins: Any, keys: Any, values: Any, keys_out: Any, values_out: Any, scratch: Any, n: Any, dtype: Any
 ) -> None:
-    """Adds each value to its run's sum, after `count` of the elements that begin one. A thread adds up what it has of
-    a run before it adds to memory."""
+    """Adds each value to the sum of its run of equal keys. Runs after `count` of the elements that begin a run. A
+    thread first adds up its own values of a run and then adds the sum to memory."""
     loop_config(block_dim=THREADS)
     for span, t in ndrange((n + static(SPAN - 1)) // SPAN, THREADS):
         held = _ranked(begins, keys, scratch, span, t, n, True)
@@ -266,13 +272,13 @@ def sort_pass(
         left = n - span * SORTED
         for k in range(SORTED_EACH):
             p = k * THREADS + t
-            d = i32(static(DIGITS - 1))  # elements behind the last one remain last
+            d = i32(static(DIGITS - 1))  # elements beyond the end get the last digit
             if p < left:
                 d = digit(keys[span * SORTED + p], dtype, shift)
             held[0, _slot(p)] = cast(d << 16 | p, u32)
         for split in range(4):
             _split(held, sums, t, split)
-        for k in range(SORTED_EACH):  # the first place of each digit in the span
+        for k in range(SORTED_EACH):  # finds the first position of each digit in the span
             p = k * THREADS + t
             d = cast(held[0, _slot(p)] >> 16, i32)
             if p == 0 or d != cast(held[0, _slot(max(p, 1) - 1)] >> 16, i32):
@@ -289,8 +295,8 @@ def sort_pass(
 
 @func
 def _split(held: Any, sums: Any, t: Any, split: Any):
-    """Sorts a span stably by two bits, from one half of ``held`` to the other. The four counts of a thread lie in one
-    number, 16 bits each."""
+    """Sorts a span stably by two bits; reads one half of ``held`` and writes the other. Each thread counts how often
+    the four values of the two bits occur; its four counts are packed into one number, 16 bits each."""
     sync()
     bits, now, own = cast(16 + 2 * split, u32), split % 2, cast(0, u64)
     for k in range(SORTED_EACH):

@@ -56,7 +56,7 @@ def _check(what: str, offset: int, size: int, length: int) -> None:
 
 
 def span(key: Any, length: int) -> tuple[int, int]:
-    """The offset and size of the slice ``key`` of ``length`` elements."""
+    """The offset and the size of the range that the slice ``key`` selects from ``length`` elements."""
     if not isinstance(key, slice):
         raise TypeError(f"a view is sliced outside of kernels, v[2:6]; it has no element [{key!r}] there")
     if key.step not in (None, 1):

@@ -28,12 +28,12 @@ def data_oriented(*, stable_members: bool = False, template_primitives: bool = T
 def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_primitives: bool = True) -> Any:
     """Allows kernels and funcs as methods of the class and of its subclasses; ``self`` is a compile-time argument.
 
-    Kernels read the attributes of ``self``: fields and ndarrays, other such objects, containers, constants. A kernel is
-    compiled again when an attribute that it reads has become a different field, ndarray or object. Numbers are
-    constants of the compiled kernel: changing one has no effect on kernels that are already compiled. With
-    ``template_primitives=False`` it has: kernels read numbers when they run, as i32 or i64 and as default_fp. Where a
-    number must be known when a kernel is compiled, as in `qd.static`, each value costs a compilation, as does each of a
-    bool. ``stable_members`` is accepted.
+    Kernels read the attributes of ``self``: fields and ndarrays, other data-oriented objects, containers, constants. A
+    kernel is compiled again when an attribute that it reads has become a different field, ndarray or object. Numbers
+    are constants of the compiled kernel: changing one has no effect on kernels that are already compiled. With
+    ``template_primitives=False`` it has an effect: kernels read numbers when they run, integers as i32 or i64 and
+    floats as default_fp. If a number must be known at compile time, as in `qd.static`, the kernel is compiled for each
+    of its values; a bool is always treated this way. ``stable_members`` is accepted.
     """
 
     def mark(cls: C) -> C:
@@ -47,19 +47,19 @@ def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_
 
 
 class Number:
-    """An attribute that is a number, of an object of a class with ``template_primitives=False``: kernels read it from a
-    0-d field, which `state` brings up to date before a launch."""
+    """A number that is an attribute of an object, whose class has ``template_primitives=False``. Kernels read it from a
+    0-d field; `state` writes the attribute's present value to this field before a launch."""
 
     __slots__ = ("__weakref__", "_fields", "_name", "_owner")
 
     def __init__(self, owner: Callable[[], Any], name: str) -> None:
         self._owner, self._name = owner, name
-        # of each session: the field, and the number that it holds
+        # by session: the field, and the number that it holds
         self._fields: WeakKeyDictionary[session.Session, tuple[ScalarField, Any]] = WeakKeyDictionary()
 
     @property
     def state(self) -> Any:
-        """The dtype of the number, for which a kernel is compiled; the value of what is no number."""
+        """What a kernel is compiled for: the dtype of the attribute if it is a number, otherwise its value."""
         value: Any = getattr(self._owner(), self._name, None)
         return self.field(value).dtype.name if type(value) in (int, float) else value
 
@@ -78,11 +78,11 @@ class Number:
         return field
 
 
-_numbers: dict[int, tuple[Callable[[], Any], dict[str, Number]]] = {}  # by id of an object that is there
+_numbers: dict[int, tuple[Callable[[], Any], dict[str, Number]]] = {}  # by the id of an object that is alive
 
 
 def number_of(owner: Any, name: str) -> Number | None:
-    """The number that an attribute is; None for an object to which Python has no weak references."""
+    """The `Number` of an attribute; None if Python has no weak references to the owner."""
     if not has_weak(owner):
         return None
     known, numbers = _numbers.get(id(owner), (None, {}))
@@ -99,7 +99,8 @@ def is_method(fn: Callable[..., Any]) -> bool:
 
 
 def is_named(made: Any) -> bool:
-    """Whether its module has what a decorator made of a function under the name of that function."""
+    """Whether ``made``, the object that a decorator made of a function, is found in its module under the function's
+    name."""
     module: Any = sys.modules.get(made.__module__)
     names = getattr(made, "__qualname__", "").split(".")  # a functools.partial has no name
     return reduce(lambda at, name: getattr(at, name, None), names, module) is made

@@ -55,7 +55,7 @@ def _bad(name: str, value: Any, want: str) -> QuadrantsRuntimeTypeError:
     return QuadrantsRuntimeTypeError(f"{of} must be {want}, not {value!r}", code="QL2030")
 
 
-def _flag(name: str, value: Any) -> bool:  # as text, which is what environment variables hold
+def _flag(name: str, value: Any) -> bool:  # also as text, because environment variables are text
     words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}
     found = words.get(str(value).lower())
     if found is None:
@@ -92,9 +92,9 @@ def _level(name: str, value: Any) -> str:
     return str(value)
 
 
-# values of ``check``: each has the checks of those before it, and adds the one that it names
+# values of ``check``: each includes the checks of the values before it, and adds the check that it names
 CHECKS = ("", "bounds", "races", "nan", "gradients")
-_SEES_LAUNCHES = CHECKS[CHECKS.index("nan") :]  # the checks that look at each launch
+_SEES_LAUNCHES = CHECKS[CHECKS.index("nan") :]  # the values whose checks look at each launch
 _OFF_AND_ON = {"0": "", "off": "", "false": "", "none": "", "1": CHECKS[-1], "on": CHECKS[-1], "true": CHECKS[-1]}
 
 
@@ -185,15 +185,15 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "num_compile_threads": 4, "offline_cache_cleaning_factor": 0.25, "offline_cache_cleaning_policy": "lru",
     "opt_level": 1, "saturating_grid_dim": 0, "vk_api_version": "",
 }  # fmt: skip
-PRINTING = ("print_ir", "print_kernel", "print_pre", "print_acc")  # how the names of options that print begin
+PRINTING = ("print_ir", "print_kernel", "print_pre", "print_acc")  # prefixes of the names of options that print
 INSTEAD = (
     "print(kernel.ir()) and print(kernel.code()) show it after a call, kernel.export('kernel.html') writes every stage "
     "into a page, and python -m quadrants_lab inspect PROGRAM --html PAGE does so for a program"
 )
 
 
-_observing = ExitStack()  # holds the profiler and the checks of the default session, if it has them
-_observes = False  # whether it holds any
+_observing = ExitStack()  # the contexts of the default session's profiler and checks
+_observes = False  # whether `_observing` holds any
 
 
 def _is_on(name: str, given: Any = None) -> bool:
@@ -208,28 +208,28 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     can be used, there is a warning and the CPU is taken (an error with ``enable_fallback=False``). With ``simulate``,
     an arch whose device is absent runs on a simulation, if there is one (Metal). ``default_fp``, ``default_ip``: dtypes
     of literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
-    ``check_out_of_bound``: bounds alone. ``check``, or QL_CHECK=1 in the environment: what goes wrong is told where it
-    happens. Each of these values has the checks of those before it: "bounds" (indices and asserts), "races" (between
-    iterations), "nan" (the operation that makes the first NaN; of gradients, also the first infinity), "gradients" (a
-    gradient that is zero because it is lost on the way); True means the last one. Launches take several times as
-    long, and `Kernel.reproduce` finds their data. ``fast_math``: contraction, reassociation, approximate functions.
-    ``cpu_max_num_threads``: 0 for all. ``device``: the number of one of several GPUs (CUDA, AMDGPU).
-    ``ad_stack_size``: the number of slots of each adstack; 0 sizes them by analysis.
+    ``check_out_of_bound``: bounds alone. ``check``, or QL_CHECK=1 in the environment: errors at run time are reported
+    at the line where they happen. Each of these values includes the checks of the values before it: "bounds" (indices
+    and asserts), "races" (between iterations), "nan" (the operation that makes the first NaN; of gradients, also the
+    first infinity), "gradients" (a gradient that is zero because it is lost on the way); True means the last one.
+    Launches take several times as long, and their data are recorded for `Kernel.reproduce`. ``fast_math``: contraction,
+    reassociation, approximate functions. ``cpu_max_num_threads``: 0 for all. ``device``: the number of one of several
+    GPUs (CUDA, AMDGPU). ``ad_stack_size``: the number of slots of each adstack; 0 sizes them by analysis.
     ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
     limit). ``ad_stack_sparse_threshold_bytes``: on GPUs, a gradient whose adstacks would take more bytes first counts
-    the iterations that push. ``kernel_profiler``: launches are counted and timed, see `qd.profiler`. ``ad_unroll``: so
-    many iterations of a loop are unrolled into one for a gradient that stores 32 bytes or more an iteration; memory
-    shrinks by this factor, and computation grows. 0 takes what is good on the arch, 1 does not unroll.
+    the iterations that push. ``kernel_profiler``: launches are counted and timed, see `qd.profiler`. ``ad_unroll``: how
+    many iterations of a loop are unrolled into one if its gradient stores 32 bytes or more in an iteration; the memory
+    is divided by this number, and more is computed. 0 takes a default of the arch, 1 does not unroll.
     ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
-    ``offline_cache_max_size_of_files`` bytes. ``unrolling_limit``: a static loop of more iterations is a warning (0: of
-    none). ``print_non_pure``: names of kernels without ``fastcache`` are printed when they are compiled.
+    ``offline_cache_max_size_of_files`` bytes. ``unrolling_limit``: a static loop of more iterations causes a warning
+    (0: never). ``print_non_pure``: names of kernels without ``fastcache`` are printed when they are compiled.
     ``print_full_traceback``: the traceback of an error in a kernel has the frames of the compiler, too.
-    ``require_version``: the least version of Quadrants that the program needs. An option that is not given is
-    read from the environment variable QD_ followed by its name in capitals. An unknown option is a KeyError.
+    ``require_version``: the least version of Quadrants that the program needs. An option that is not given is read from
+    the environment variable QD_ followed by its name in capitals. An unknown option is a KeyError.
     """
     settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})
     try:
-        session.start(settings)  # raises errors of launches that nobody has waited for
+        session.start(settings)  # may raise an error of a launch for which nobody has waited
     finally:
         _observe_default()
     values = settings.options
@@ -238,12 +238,13 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
 
 
 def _observe_default() -> None:
-    """From now on the profiler and the checks see launches of the default session alone, if that has them."""
+    """Attaches the profiler and the checks of the default session, if it has any, to launches from now on, and detaches
+    those of the session before."""
     global _observes
     now = session.default()
     options = {} if now is None else now.settings.options
     checked, profiled = options.get("check", "") in _SEES_LAUNCHES, options.get("kernel_profiler", False)
-    if not (_observes or checked or profiled):  # a `with` of a session around each launch takes no time for this
+    if not (_observes or checked or profiled):  # entering a session around each launch must be fast
         return
     _observing.close()
     _observes = checked or profiled
@@ -259,7 +260,7 @@ class AnotherSession:
     one thread at a time can be within such a block. Its fields and kernels live until `close`, or as long as this
     object. No Tape may be open when a ``with`` begins."""
 
-    _within: list[int] = []  # the threads of the blocks that have not ended
+    _within: list[int] = []  # the threads that are within such a block
 
     def __init__(self, settings: Settings) -> None:
         self._session = session.Session(settings)
@@ -379,7 +380,7 @@ def _compile_options(values: dict[str, Any], base: CompileOptions) -> CompileOpt
     )
 
 
-# the options of kernels, which `qd.cfg` can change; `CompileOptions` has them under the same names
+# the options of kernels, which `qd.cfg` can change; `CompileOptions` has attributes of the same names
 CHANGEABLE = (
     "default_ip", "default_fp", "fast_math", "debug", "check_out_of_bound", "ad_stack_size", "unrolling_limit",
 )  # fmt: skip
@@ -403,8 +404,9 @@ def change_option(name: str, value: Any) -> None:
 
 
 def shortened(error: Exception) -> Exception:
-    """The error of a launch without the frames of the compiler, because its text names the user's line. All frames stay
-    of an error that is no diagnostic, and with ``print_full_traceback=True``."""
+    """The error of a launch, without the traceback's frames of the compiler, because the text of a diagnostic names the
+    user's line. An error that is no diagnostic keeps all frames, as does every error with
+    ``print_full_traceback=True``."""
     now = session.default()
     full = now is not None and now.settings.options.get("print_full_traceback")
     return error.with_traceback(None) if isinstance(error, QuadrantsError) and not full else error
@@ -435,7 +437,8 @@ def is_logging_effective(level: str) -> bool:
 
 
 def _variable(name: str) -> str:
-    """The environment variable of an option; Quadrants does not have ``check``."""
+    """The name of the environment variable of an option: QD_ and the name in capitals; for ``check``, which Quadrants
+    does not have, QL_CHECK."""
     return "QL_CHECK" if name == "check" else f"QD_{name.upper()}"
 
 
@@ -452,7 +455,7 @@ def _from_environment(name: str, given: Any) -> Any:
 
 
 def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
-    """The first of the archs in ``asked``, one or a list, that can run here; the CPU for None."""
+    """The first usable arch among ``asked``, which is one arch or a list; the CPU for None."""
     if asked is None:
         return A.cpu
     wanted = [A.find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]

@@ -1,4 +1,5 @@
-"""`Dense.copy_from` as a launch, through which derivatives flow; the values of a copy in Python would be constants."""
+"""Makes `Dense.copy_from` launch a kernel, so that derivatives flow through the copy. If Python copied the values, they
+would count as constants."""
 
 from __future__ import annotations
 

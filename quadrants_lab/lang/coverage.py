@@ -1,7 +1,9 @@
-"""The lines of kernels and funcs that launches run, for the package `coverage`, where the environment variable
-QD_KERNEL_COVERAGE is 1: the file _qd_kcov.PID, which `coverage combine` takes, is written when the process ends.
+"""Coverage of kernels: which lines of kernels and funcs launches have run. With QD_KERNEL_COVERAGE=1 in the
+environment, the file _qd_kcov.PID is written when the process ends; `coverage combine` of the package `coverage` reads
+it.
 
-Each statement of a function that is compiled gets another before it, which sets an element of a field.
+In front of each statement of a compiled function a further statement is inserted, which sets an element (mark) of a
+field.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from quadrants_lab.runtime import session
 
 _MARKS = "lines that ran"  # a name that no program can use
 _HERE = str(Path(__file__).parents[1])
-RAN: dict[str, set[int]] = {}  # the lines of each file, from sessions that have ended
+RAN: dict[str, set[int]] = {}  # lines that ran, by file, from sessions that have ended
 
 
 class Watched(S.FunctionSource):
-    """A source with marks; ``lines``: those of the file by the number of their mark."""
+    """A function's source with marks inserted. ``lines`` has for each mark its line in the file."""
 
     def __init__(self, source: S.FunctionSource) -> None:
         vars(self).update(vars(source))
@@ -67,7 +69,8 @@ class Watched(S.FunctionSource):
             self.fields[now] = field = ScalarField(i32, name="lines")
             field.allocate((max(len(self.marked), 1),))
             now.before_end.append(lambda: self.collect(field))
-            # what is registered last runs first: before the device, which exists by now, is destroyed
+            # atexit runs the function registered last first: this one before the device, which exists by now, is
+            # destroyed
             atexit.unregister(at_exit)
             atexit.register(at_exit)
         return self.fields[now]
@@ -80,13 +83,13 @@ class Watched(S.FunctionSource):
 
 
 def watched(source: S.FunctionSource) -> S.FunctionSource:
-    """The source with marks, if it is that of a user's function with statements."""
+    """The source with marks; the source itself if it is not a user's function with statements."""
     own = source.file.startswith(_HERE) or source.node.name == "<lambda>"
     return source if own else Watched(source)
 
 
 def write(path: str) -> None:
-    """Writes what all sessions have run so far as data of `coverage`."""
+    """Writes the lines that all sessions have run so far to a data file of `coverage`."""
     from coverage import CoverageData
 
     for now in session.all_sessions():
@@ -98,7 +101,8 @@ def write(path: str) -> None:
 
 
 def at_exit() -> None:
-    """For a process whose runner does not ask for the data, as `quadrants_lab.pytest_plugin` does."""
+    """Writes the data when the process ends, unless a test runner (`quadrants_lab.pytest_plugin`) has asked for
+    them."""
     write(f"_qd_kcov.{os.getpid()}")
 
 

@@ -16,8 +16,8 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 
 class Replaced:
-    """A Python function for which a Tape calls a user's function instead of the gradients of its kernels. ``grad`` is
-    that function, or None until `grad_for` has set it."""
+    """A Python function with a custom gradient: a Tape calls the user's function ``grad`` instead of the gradients of
+    the kernels that this one launches. ``grad`` is None until `grad_for` has set it."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -77,7 +77,7 @@ class Replaced:
 
 
 def primals(given: Iterable[Any]) -> list[Dense]:
-    """The fields and ndarrays among the objects, without gradients."""
+    """The fields and ndarrays among the objects, except those that are gradients of others."""
     found = {id(x): x for x in given if isinstance(x, Dense)}
     for x in session.current().differentiable:
         found.pop(id(x.grad), None)
@@ -91,8 +91,8 @@ def grad_replaced(func: Callable[..., Any]) -> Replaced:
 
 
 def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a Python function the gradient of ``primal``, which is decorated with `grad_replaced`. At its end a Tape
-    calls it with the arguments of ``primal``; memory is then as ``primal`` left it."""
+    """Makes a Python function the gradient of ``primal``, which is decorated with `grad_replaced`. At the end of its
+    ``with``, a Tape calls the gradient with the arguments of ``primal``; memory is then as ``primal`` left it."""
     if not isinstance(primal, Replaced):
         kind = "a kernel" if isinstance(primal, Launchable) else f"{primal!r}"
         raise QuadrantsRuntimeError(

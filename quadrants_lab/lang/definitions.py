@@ -4,8 +4,8 @@
     made.expression(kernel, "kernel")      the name of the kernel in the text
     "\\n".join(made.lines)                  the text, each definition before its first use
 
-The text refers to `quadrants_lab` as ``qd`` and to numpy as ``np``. Arrays that are not small are in ``made.arrays``,
-which the text calls ``data``.
+The text refers to `quadrants_lab` as ``qd``, to numpy as ``np``, and to the dict ``made.arrays``, which has the arrays
+that are not small, as ``data``.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from quadrants_lab.lang.struct import Struct, StructType
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 
-MOST_INLINE = 32  # elements of an array that stand in the text
+MOST_INLINE = 32  # the most elements of an array that is written in the text
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
 _PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # public modules, in which a name is looked for
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-Uses = dict[str, Any]  # attribute -> uses of its value; "" where the value is used as a whole
+Uses = dict[str, Any]  # attribute that is read -> uses of its value; the key "" means that the value is used as a whole
 
 
 class Definitions:
-    """``values`` returns the data of a field or ndarray. ``fields``: the fields defined so far, by name; ``functions``:
-    the kernels and functions defined so far; ``reads_gradients``: whether one of them has ``.grad`` in its source."""
+    """The text, while it is made. ``values(x)`` returns the data of a field or ndarray. ``fields``: the fields defined
+    so far, by name; ``functions``: the kernels and functions defined so far; ``reads_gradients``: whether the source of
+    one of them contains ``.grad``."""
 
     def __init__(self, values: Callable[[Dense], npt.NDArray[Any]]) -> None:
         self.values = values
@@ -58,11 +59,11 @@ class Definitions:
         self.arrays: dict[str, npt.NDArray[Any]] = {}
         self.fields: dict[str, Dense] = {}
         self.functions: list[Any] = []
-        self._known: dict[int, tuple[Any, str]] = {}  # by id: the object, which the text keeps alive, and its name
+        self._known: dict[int, tuple[Any, str]] = {}  # by id: the object, and the name that it has in the text
         self._means: dict[str, str] = {"qd": "qd", "np": "np", "data": "data", "sys": "sys"}  # name -> expression
 
     def unique(self, hint: str) -> str:
-        """A name like ``hint`` that stands for nothing yet; it is taken from now on."""
+        """A name similar to ``hint`` that the text does not use yet; from now on it is taken."""
         base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint).strip("_") or "x"
         base = f"x_{base}" if base[0].isdigit() else base
         name = next(n for n in (base, *(f"{base}_{k}" for k in range(2, 10**6))) if n not in self._means)
@@ -70,8 +71,9 @@ class Definitions:
         return name
 
     def expression(self, value: Any, hint: str, uses: Uses | None = None) -> str:
-        """An expression for the value. What it needs is defined before, with a name like ``hint``. ``uses``: what is
-        read of an object or module; None for all of it. QL0716 for an object that no text can make."""
+        """An expression of the text for the value. Definitions that it needs are added to the text first, with names
+        similar to ``hint``. ``uses``: which attributes of an object or module are read; None for all. Raises QL0716 for
+        an object that no text can make."""
         plain = _literal(value)
         if plain:
             return plain
@@ -92,7 +94,7 @@ class Definitions:
         return made
 
     def define(self, name: str, value: Any, uses: Uses | None = None) -> bool:
-        """Makes ``name`` stand for the value in the text; False if it stands for something else there."""
+        """Defines ``name`` in the text as the value. Returns False if the name has another meaning there."""
         free = name not in self._means
         made = self.expression(value, name, uses)
         if free and name not in self._means:
@@ -103,17 +105,17 @@ class Definitions:
     # --- functions -----------------------------------------------------------------------------------------------
 
     def _function(self, value: Any, fn: FunctionType, hint: str) -> str:
-        """Defines a function, kernel or func by its source, after what its names refer to."""
+        """Defines a function, kernel or func by its source, after the objects to which its free names refer."""
         source = function_source(fn)
         if source.name == "<lambda>":
             raise _unwritable(hint, value, "a lambda; make it a function with a name")
         name = source.name if source.name not in self._means else self.unique(source.name)
         self._means[name] = name
-        self._known[id(fn)] = value, name  # it may call itself
+        self._known[id(fn)] = value, name  # known before its names are, since it may call itself
         self.reads_gradients |= any(n.attr == "grad" for n in nodes_of(ast.Attribute, source.node))
         other = self._names(source, value, skip=source.name)
         text = _text(source, _decorators(source, value))
-        if other or name != source.name:  # names that stand for something else in the rest of the text
+        if other or name != source.name:  # names with another meaning in the rest of the text
             maker = self.unique(f"make_{source.name}")
             inner = indent(f"{text}return {source.name}", "    ")
             text = f"def {maker}({', '.join(other)}):\n{inner}\n\n\n{name} = {maker}({', '.join(other.values())})\n"
@@ -125,8 +127,8 @@ class Definitions:
         return name
 
     def _names(self, source: FunctionSource, of: Any, skip: str = "") -> dict[str, str]:
-        """Defines the free names of a kernel or function. Returns those that stand for something else in the text
-        already, with an expression for each."""
+        """Defines the free names of a kernel or function. Returns those that already have another meaning in the text,
+        each with an expression for its value."""
         other: dict[str, str] = {}
         node = source.node
         returned = [] if node.returns is None else [node.returns]
@@ -158,7 +160,7 @@ class Definitions:
         return name
 
     def _fill(self, name: str, x: Dense) -> None:
-        """Sets the data of a field, which are zeros before."""
+        """Adds a statement that sets the data of a field, unless they are zeros."""
         values = self.values(x)
         if not (values.any() or np.isnan(values).any()):
             return
@@ -168,7 +170,7 @@ class Definitions:
             self.lines.append(f"{name}.from_numpy({self._data(values, name)})")
 
     def fill_gradients(self) -> None:
-        """Sets the gradients of all fields, if a function reads gradients."""
+        """Adds statements that set the gradients of all fields, if a function of the text reads gradients."""
         for name, x in self.fields.items() if self.reads_gradients else ():
             if x.has_grad():
                 self._fill(f"{name}.grad", x.grad)
@@ -221,7 +223,7 @@ class Definitions:
         return f"qd.Struct({', '.join(inner)})"
 
     def _public_name(self, value: Any) -> str:
-        """The expression for something that this package has under a name; "" for anything else."""
+        """The public name of an object of this package, such as ``qd.math.pi``; "" for any other object."""
         if not _defined_in_package(value) and not hasattr(value, "__qd_op__") and not _defined_in_package(type(value)):
             return ""
         package, marks = sys.modules["quadrants_lab"], ("__name__", "__qd_op__", "name")
@@ -248,8 +250,8 @@ class Definitions:
         return [self.expression(v, f"{hint}_{n}") for n, v in enumerate(values)]
 
     def _module(self, module: ModuleType, hint: str, uses: Uses | None) -> str:
-        """The name of the module in the script. A module that any process can import is imported there. For any other
-        module, a namespace with the names that are read is defined."""
+        """The module's name in the text. A module that any process can import is imported there; for any other module
+        the text defines a namespace with the names that are read."""
         if _defined_in_package(module):
             return "qd" + module.__name__.removeprefix("quadrants_lab")
         if _installed(module):
@@ -266,7 +268,7 @@ class Definitions:
         return name
 
     def _tensor(self, value: Any, hint: str) -> str:
-        """The name of a tensor of torch; "" for anything else."""
+        """The name in the text of a torch tensor; "" for any other value."""
         if not isinstance(value, torch_tensor()):
             return ""
         name = self.unique(hint)
@@ -283,7 +285,7 @@ class Definitions:
         return f'data["{name}"]'
 
     def _object(self, value: Any, hint: str, uses: Uses) -> str:
-        """A member of an Enum, an instance of a dataclass, a class, or an object with the attributes that are read."""
+        """The expression for an object of any other kind; only the attributes in ``uses`` are defined."""
         cls = type(value)
         match value:
             case type():
@@ -301,9 +303,9 @@ class Definitions:
         return self._instance(value, hint, uses)
 
     def _instance(self, value: Any, hint: str, uses: Uses) -> str:
-        """An object of a new class, with those methods and attributes that are read."""
+        """The expression for an object of a new class that has the methods and attributes in ``uses``."""
         cls, methods, attributes = type(value), dict[str, FunctionSource](), dict[str, Uses]()
-        of: dict[str, Any] = {}  # by name: the kernel, func or function that the method is
+        of: dict[str, Any] = {}  # by name: the kernel, func or function behind the method
         wanted = dict(uses)
         if "" in wanted:
             wanted |= {n: {"": {}} for n in vars(value)}
@@ -356,7 +358,7 @@ class Definitions:
         return str(node.name)
 
 
-# how an object of each kind is written, by its class; the first class that a subclass has counts
+# by class: the method that writes an object. For an object of a subclass, its first base class in the table counts
 _KINDS: dict[type, Callable[[Definitions, Any, str], str]] = {
     Dense: Definitions._field,
     StructField: Definitions._struct_field,
@@ -385,7 +387,7 @@ def _unwritable(name: str, value: Any, what: str) -> QuadrantsRuntimeError:
 
 
 def _literal(value: Any) -> str:
-    """The text of a number, a string or None; "" for anything else."""
+    """The literal for a number, a string or None; "" for any other value."""
     if type(value) is float:
         return repr(value) if np.isfinite(value) else f"float({str(value)!r})"
     return repr(value) if type(value) in _VALUES else ""
@@ -398,7 +400,7 @@ def _numbers(values: npt.NDArray[Any]) -> str:
 
 
 def _function_of(value: Any) -> FunctionType | None:
-    """The function that a kernel, func or decorated function was made of; None for anything else."""
+    """The Python function from which a kernel, func or decorated function was made; None for any other object."""
     while not isinstance(value, FunctionType) or hasattr(value, "__wrapped__"):
         inner = getattr(value, "__dict__", {}).get("__wrapped__") if not isinstance(value, type) else None
         if inner is None:
@@ -411,8 +413,8 @@ def _function_of(value: Any) -> FunctionType | None:
 
 
 def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
-    """The decorators for the text. A kernel or func keeps only decorators of this package, since another may register
-    it somewhere, and gets one if it was made without."""
+    """The decorators with which a function is written to the text. A kernel or func keeps only decorators of this
+    package, since others may have effects such as registration; if it was made without a decorator, it gets one."""
     given = source.node.decorator_list
     if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
         return given
@@ -425,7 +427,7 @@ def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
 
 
 def _root(node: ast.expr) -> str:
-    """The first name of a dotted one, or of a call of it."""
+    """The first name of a dotted name, or of a call of one: ``a`` for ``a.b(c)``."""
     match node:
         case ast.Call(func=inner) | ast.Attribute(value=inner):
             return _root(inner)
@@ -440,7 +442,7 @@ def _text(source: FunctionSource, decorators: Iterable[ast.expr]) -> str:
 
 
 def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
-    """What a name of the function means outside of it; `_MISSING` for a local or built-in one."""
+    """The object to which a free name of the function refers; `_MISSING` for a local or built-in name."""
     free = fn.__code__.co_freevars
     if name in free and fn.__closure__:
         return fn.__closure__[free.index(name)].cell_contents
@@ -450,7 +452,7 @@ def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
         return fn.__globals__[name]
     if hasattr(builtins, name):
         return _MISSING
-    for arg in nodes_of(ast.arg, source.node.args):  # an annotation that a surrounding function knows
+    for arg in nodes_of(ast.arg, source.node.args):  # an annotation may name a local of a surrounding function
         if id_of(arg.annotation) == name:
             known = fn.__annotations__.get(arg.arg, _MISSING)
             return _MISSING if isinstance(known, str) else known
@@ -458,7 +460,7 @@ def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
 
 
 def _uses(nodes: Iterable[ast.AST]) -> dict[str, Uses]:
-    """The names in these nodes, and which attributes of what they stand for are read."""
+    """The names that occur in these AST nodes, each with the attributes that are read of its object."""
     found: dict[str, Uses] = {}
     within: set[int] = set()
     for node in (inner for outer in nodes for inner in ast.walk(outer)):

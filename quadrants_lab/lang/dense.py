@@ -1,4 +1,4 @@
-"""Fields and ndarrays outside of kernels: dense row-major memory, access to elements, copies from and to numpy."""
+"""Fields and ndarrays as Python sees them: dense row-major memory, access to elements, copies from and to numpy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, read
 
 
 class _Unplaced:
-    """Stands for the memory of a field that is not placed, and for its session, which is not alive."""
+    """Takes the place of the memory of a field that is not placed, and of its session, which is not alive."""
 
     alive = unobserved = False
     order: Order = ()
@@ -56,8 +56,8 @@ class Dense(Exchanged):
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
         "element_shape", "layout", "name", "number", "recordings",
     )  # fmt: skip
-    address = property(lambda self: self._live().address)  # where the device has the first element
-    grad, dual = Companion("grad"), Companion("dual")  # of the same class and shape, or false where there is none
+    address = property(lambda self: self._live().address)  # the address of the first element on the device
+    grad, dual = Companion("grad"), Companion("dual")  # of the same class and shape; a false value if there is none
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
 
@@ -75,7 +75,7 @@ class Dense(Exchanged):
         self.layout: tuple[int, ...] | None = None  # as given to `qd.tensor`; memory is row-major
 
     def _unwrap(self) -> Dense:
-        """The tensor itself: a tensor here is no wrapper."""
+        """Returns the field or ndarray itself. In Quadrants a tensor may be a wrapper, here it never is."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,16 +92,16 @@ class Dense(Exchanged):
         self.register_gradients()
 
     def use_memory(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
-        """Makes this its memory."""
+        """Sets the memory of the field or ndarray, its shape and its offset."""
         self._read = memory.reader() if self.dtype.kind != "b" else memory.truth
         self._shape = shape
         self._offset = offset
-        # the number of indices that need no further check: none unless an index is one number, counted from 0
+        # with a single axis and no offset, the number of valid indices, so that one comparison checks an index; else 0
         self._length = shape[0] if len(shape) == 1 and not offset and not self.element_shape else 0
         self._memory = memory
 
     def register_gradients(self) -> None:
-        """Registers a placed field or ndarray that has a gradient or dual with the session, which clears them."""
+        """Registers a field or ndarray that has a gradient or dual with its session, which can then clear these."""
         if (self.grad or self.dual) and self._memory is not UNPLACED:
             self._memory.session.differentiable.add(self)
 
@@ -119,12 +119,12 @@ class Dense(Exchanged):
 
     @property
     def placed(self) -> bool:
-        """Whether it has memory."""
+        """Whether the field or ndarray has memory."""
         return self._memory is not UNPLACED
 
     @property
     def version(self) -> int:
-        """Grows with every write through Python or a kernel."""
+        """A number that grows with every write by Python or a kernel."""
         return self._live().version
 
     @property
@@ -145,8 +145,8 @@ class Dense(Exchanged):
         return bool(self.dual and self.dual.placed)
 
     def tangent(self) -> Dense:
-        """Its tangents in a second derivative, of the same class and shape. They are allocated at the first call, and
-        are separate from `dual`, which belongs to the user."""
+        """The tangents for second derivatives, an object of the same class and shape. They are allocated at the first
+        use, and are separate from `dual`, which belongs to the user."""
         if self._tangent is None:
             if self._memory.foreign:
                 raise QuadrantsRuntimeError(
@@ -182,7 +182,7 @@ class Dense(Exchanged):
         if memory.watchers or memory.recorded is not None:
             memory.write_number(key, value)
         else:
-            if memory.__class__ is Memory:  # what its `put` does, without the call
+            if memory.__class__ is Memory:  # the same as `Memory.put`, but without the call
                 memory.array[key] = value
             else:
                 memory.put(key, value)
@@ -213,11 +213,11 @@ class Dense(Exchanged):
         memory.write(active or ..., values[active] if active and np.ndim(values) else values)
 
     def _is_sparse(self) -> bool:
-        """Whether it lies in a sparse layout, and is no gradient."""
+        """Whether this is a field in a sparse layout, and not a gradient or dual of one."""
         return False
 
     def _active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
-        """The indices of the active elements, an array for each axis, counted from 0; None for all."""
+        """The indices of the active elements, counted from 0, as one array for each axis; None if all are active."""
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
         """The data as a numpy array, of ``dtype`` if one is given. ``copy`` True: a copy. False: the memory itself
@@ -232,7 +232,7 @@ class Dense(Exchanged):
             self._assign(self._checked_array(arr))
 
     def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
-        """``arr`` in the shape of the memory; an error if this cannot hold it."""
+        """``arr`` in the shape of the memory; raises an error if its shape or its values do not fit."""
         shape, arr = self._live().operand.shape, as_numpy_array(arr, self)
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
@@ -268,7 +268,7 @@ class Dense(Exchanged):
         return str(self.to_numpy()) if self.placed else repr(self)
 
     def _live(self) -> Memory:
-        """Its memory, for reads and writes in Python; an error if it has none, or if its session has ended."""
+        """The memory, for reads and writes in Python. Raises an error if there is none, or if its session has ended."""
         memory = self._memory
         if not memory.session.unobserved:
             if not memory.session.alive:
@@ -278,7 +278,7 @@ class Dense(Exchanged):
         return memory  # type: ignore[no-any-return]  # UNPLACED is never alive
 
     def _unusable(self) -> QuadrantsRuntimeError:
-        """The error that says why its memory cannot be used."""
+        """The error that says why the memory cannot be used."""
         if self._memory is not UNPLACED:
             over: QuadrantsRuntimeError = self._memory.session.ended_error(repr(self))
             return over
@@ -290,11 +290,11 @@ class Dense(Exchanged):
         )
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of arrays that `from_numpy` takes."""
+        """The shapes of numpy arrays that `from_numpy` accepts."""
         return (self.shape,)
 
     def _view(self, key: slice) -> Any:
-        """A view of an ndarray of one axis; an error for anything else."""
+        """For a slice of an ndarray of one axis: the view. Raises an error in all other cases."""
         return self._read(self._index(key))
 
     def _index(self, key: Any) -> tuple[int, ...]:
@@ -376,7 +376,7 @@ class Field(Dense):
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         super().__init__(dtype, element_shape, name)
         self.needs: frozenset[str] = frozenset()  # a subset of {"grad", "dual"}
-        self.primal: Callable[[], Field | None] | None = None  # of a grad or dual, a weak reference to its field
+        self.primal: Callable[[], Field | None] | None = None  # for a grad or dual: a weak reference to its field
         self.snode: Any = None  # the node that it is placed in; None for a field that was made with a shape
 
     def __reduce__(self) -> Any:
@@ -390,7 +390,7 @@ class Field(Dense):
 
     @property
     def order(self) -> Order:
-        """How its elements follow each other in memory; () row by row."""
+        """The order of the elements in memory (`ir.cell_order`); () means row by row."""
         return self._memory.order  # type: ignore[no-any-return]  # it is a Memory
 
     @property
@@ -398,7 +398,7 @@ class Field(Dense):
         return "grad" in self.needs or self.has_grad()
 
     def companion(self, which: str) -> Field:
-        """Its `grad` or `dual`, which is made, without memory, if there is none."""
+        """The `grad` or `dual` of the field. If there is none, it is made, without memory."""
         made: Field | None = getattr(self, which)
         if not made:
             made = type(self)(self.dtype, self.element_shape, self.name and f"{self.name}.{which}")
@@ -427,19 +427,19 @@ class Field(Dense):
                 setattr(self, which, None)
 
     def leaf_fields(self) -> Iterator[Field]:
-        """The field itself; of a `StructField` the fields that it consists of."""
+        """A list of the field itself. (A `StructField` returns the fields that it consists of.)"""
         yield self
 
     def _pairs(self, array: Any) -> Iterator[tuple[Field, Any]]:
-        """The field and the array to be copied to it; of a `StructField` each of its fields and arrays."""
+        """A pair of the field and an array to copy to it. (A `StructField` returns a pair for each field in it.)"""
         yield self, array
 
     def parent(self, n: int = 1) -> Any:
-        """The node that it is placed in, or one n - 1 levels above; None for a field that was made with a shape."""
+        """The node in which the field is placed, or the one n - 1 levels above it; None if it was made with a shape."""
         return self.snode and self.snode.parent(n - 1)
 
     def set_node(self, node: Any) -> None:
-        """Notes that it is placed in this node."""
+        """Notes that the field is placed in this node."""
         self.snode = node
         if self._is_sparse():
             self._memory.watchers = (*self._memory.watchers, weakly(self._activate))  # kernels keep the memory
@@ -457,7 +457,7 @@ class Field(Dense):
         return self.snode.active() if self._is_sparse() else None
 
     def release(self) -> None:
-        """Frees its memory; it is then not placed any more."""
+        """Frees the memory of the field, which is not placed any more."""
         self._memory = UNPLACED
         self._length = 0
         self._tangent = None
@@ -483,7 +483,7 @@ class Ndarray(Dense):
     def _view(self, key: slice) -> Any:
         if len(self.shape) != 1:
             return super()._view(key)
-        from quadrants_lab.lang.buffer_view import BufferView, span  # it imports modules that import this one
+        from quadrants_lab.lang.buffer_view import BufferView, span  # it imports this module
 
         return BufferView(self, *span(key, self.shape[0]))
 

@@ -1,5 +1,5 @@
-"""The gradient and the dual of a field as its attributes, what stands for one that a field lacks, and the check of an
-argument that must have one."""
+"""The attributes `grad` and `dual` of a field, the object that is their value if a field has no gradient or dual, and a
+check for arguments that must have one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 from quadrants_lab.errors import QuadrantsAttributeError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 
-NAMES = {"grad": "gradient", "dual": "dual"}  # of the attributes, in messages
+NAMES = {"grad": "gradient", "dual": "dual"}  # names of the attributes in messages
 
 
 class NoDerivative:
-    """The `grad` (or `dual`) of a field of floating point without one. It is false; any other use of it is an error
-    that says what is missing."""
+    """The value of the attribute `grad` (or `dual`) of a floating-point field that has none. It is false in a
+    condition; every other use raises an error that says what is missing."""
 
     __slots__ = ("_of", "_which")
     __qd_absent__ = True
@@ -28,15 +28,15 @@ class NoDerivative:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
-            raise AttributeError(name)  # copy and pickle look for some
+            raise AttributeError(name)  # copy and pickle look for such names
         self.used()
 
     def wanted(self) -> Any:
-        """The gradient or dual, which the field gets now, without memory."""
+        """Gives the field a gradient or dual without memory, and returns it."""
         return self._of.companion(self._which)
 
     def used(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raises the error."""
+        """Raises the error that the field has no gradient or dual."""
         which = self._which
         raise QuadrantsAttributeError(
             f"{self._of!r} has no {NAMES[which]}",
@@ -48,14 +48,15 @@ class NoDerivative:
 
 
 class Companion:
-    """The attribute of a field that has its gradient or dual. Integers and gradients have none: there it is None."""
+    """The descriptor of the attribute `grad` or `dual` of fields. For integer fields, and for gradients and duals
+    themselves, the attribute is None."""
 
     def __init__(self, which: str) -> None:
         self.which = which
-        self.kept = f"_{which}"  # the attribute that has it
+        self.kept = f"_{which}"  # the attribute that stores the gradient or dual
 
     def __get__(self, field: Any, owner: Any = None) -> Any:
-        if field is None:  # asked of the class
+        if field is None:  # read from the class
             return self
         found = getattr(field, self.kept)
         if found is not None or not field.dtype.is_float or field.primal is not None:

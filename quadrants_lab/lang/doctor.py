@@ -36,7 +36,7 @@ from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 
 Say = Callable[[str], None]
-_STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"}  # warnings -> kinds of causes
+_STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"}  # code of a warning -> kind of cause
 
 
 def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progress: Say | None) -> Report:
@@ -72,7 +72,8 @@ def _checked(
     warned = {str(w.message): w for w in caught if issubclass(w.category, QuadrantsWarning)}
     from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
     fields = _fields_to_check(launches, loss, wrt, read, _names(program.func))
-    left = {name: (x.grad._memory.copy(), x, _python_wrote_last(x)) for name, x in fields.items()}  # by the program
+    # gradients that the program itself computed
+    left = {name: (x.grad._memory.copy(), x, _python_wrote_last(x)) for name, x in fields.items()}
     with unwatched(), showing(progress) as say:
         seed_gradients(launches, loss._memory)
         for x in fields.values():
@@ -154,7 +155,7 @@ def _through_python(
         if not drift <= 1e-6 * abs(was):
             return found  # the program is not deterministic
         rounded = any(before.dtype in (np.float16, np.float32) for _, before in launches.initial.values())
-        close = 1e-3 if rounded else 1e-9  # relative: sums have no fixed order
+        close = 1e-3 if rounded else 1e-9  # relative tolerance: sums have no fixed order
         noise = max(close * max(abs(was), 1e-6), 10 * drift)
         for name, x in fields.items():
             start = initial(launches, x._memory)
@@ -168,7 +169,7 @@ def _through_python(
                 by_program = float(memory.values().reshape(-1)[0])
                 if abs(by_program - by_launches) > noise + close * abs(by_program - was):
                     found[name] = beside_launches(name, launches, rerun)
-            except QuadrantsAssertionError:  # the program rejects these values
+            except QuadrantsAssertionError:  # an assert of the program rejects these values
                 continue
             finally:
                 rerun.clear()
@@ -176,7 +177,8 @@ def _through_python(
 
 
 def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
-    """The cause that a warning about a gradient of the program itself gives for a difference; None if it gives none."""
+    """The cause of a difference, as far as a warning about a gradient that the program itself ran gives it; else
+    None."""
     head = str(warned.message).partition("\n")[0]
     kind = next((kind for code, kind in _STALE.items() if f"[{code}]" in head), "")
     if not kind:

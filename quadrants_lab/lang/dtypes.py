@@ -18,7 +18,7 @@ uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
 
 
 def as_dtype(given: Any) -> DType:
-    """A dtype of the language; Python's int, float and bool stand for default_ip, default_fp and u1."""
+    """``given`` as a dtype of the language; Python's int, float and bool mean default_ip, default_fp and u1."""
     if given is int or given is float:
         options = session.current().settings.compile
         return options.default_ip if given is int else options.default_fp

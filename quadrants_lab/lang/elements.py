@@ -1,4 +1,4 @@
-"""Fields and ndarrays whose elements are vectors or matrices, and the elements as Python sees them."""
+"""Fields and ndarrays whose elements are vectors or matrices; and these elements as Python sees them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Elements(Dense):
             array = np.asarray(given)
             if array.dtype.kind == "f" and not self.dtype.is_float and not whole:
                 array = np.array(given, object)  # numpy turns integers below and above 2**63 into floats
-        except ValueError:  # the rows differ in length
+        except ValueError:  # rows of different lengths
             array = np.empty((), object)
         if array.shape != self.element_shape:
             what = f"of shape {array.shape}" if array.shape else f"of type {type(value).__name__}"
@@ -78,8 +78,9 @@ class MatrixField(Elements, Field):
     def to_numpy(  # type: ignore[override]  # the order of the arguments is Quadrants'
         self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True
     ) -> npt.NDArray[Any]:
-        """The data, of shape ``shape + element_shape``; ``dtype`` and ``copy`` as for fields of numbers. The last axis
-        is left out for matrices of one column. With ``keep_dims`` there are always two axes for the element."""
+        """The data as a numpy array of the shape ``shape + element_shape``; ``dtype`` and ``copy`` as for fields of
+        numbers. For matrices of one column the last axis is left out. With ``keep_dims`` an element always has two
+        axes."""
         array = to_numpy(self._live(), numpy_dtype(dtype), copy)
         if keep_dims:
             return array.reshape(*self.shape, self.n, self.m)
@@ -199,7 +200,7 @@ class _InPlace(Matrix):
         if at is None:
             raise AttributeError(f"an element of {self._of!r} has no attribute {name!r} to write to")
         changed = Vector(self._of._live().part(self._at))
-        setattr(changed, name, value)  # checks the letters
+        setattr(changed, name, value)  # raises an error for wrong letters
         for i in at:
             self[i] = changed.entries[i].item() if len(at) > 1 else value
 

@@ -11,7 +11,8 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
-# module that programs import -> the object of the package with its names; other names are looked for in `qd`
+# module that programs import -> the object of this package that has its names; names that this object lacks are looked
+# up in `qd`
 ELSEWHERE = {
     "experimental": "lang.kernel",
     "interop": "lang.impl",
@@ -38,7 +39,7 @@ ELSEWHERE = {
     "types.quant": "lang.quantised.quant",
 }  # fmt: skip
 
-# names that the package lacks, by what they are for
+# names that the package lacks, by their purpose
 OUTSIDE: dict[str, tuple[str, ...]] = {
     "kernels as plain Python": ("python",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
@@ -61,7 +62,7 @@ class Elsewhere(ModuleType):
         home = self.__qd_home__(sys.modules["quadrants_lab"])
         if name == "__all__":
             return [n for n in getattr(home, "__all__", vars(home)) if not n.startswith("_")]
-        found = getattr(home, name, None)  # which may be made only now
+        found = getattr(home, name, None)  # the lookup may make the object
         return name_of_qd(name) if found is None else found
 
     def __dir__(self) -> list[str]:
@@ -69,7 +70,8 @@ class Elsewhere(ModuleType):
 
 
 def name_of_qd(name: str) -> Any:
-    """The `__getattr__` of modules some of whose names in Quadrants have another place here."""
+    """For a module's `__getattr__`: a name that this module has in Quadrants, but that is found directly in `qd`
+    here."""
     qd: Any = sys.modules["quadrants_lab"]
     for home in () if name.startswith("_") else (qd, qd.types):
         found = getattr(home, name, None)
@@ -84,7 +86,7 @@ def register() -> None:
         module = Elsewhere(name, home)
         sys.modules[module.__name__] = module
         parent, _, last = module.__name__.rpartition(".")
-        if parent in sys.modules:  # the `__getattr__` of others finds it
+        if parent in sys.modules:  # attributes of other parents are found by `__getattr__`
             setattr(sys.modules[parent], last, module)
 
 
@@ -93,8 +95,8 @@ class NotSupportedYet(AttributeError, NotImplementedError):
 
 
 def missing_attribute(module: str, name: str, have: Iterable[str]) -> Any:
-    """For a module's ``__getattr__``: the inner module of that name (`elsewhere`). Raises the error for any other name;
-    ``have``: those that the module has."""
+    """For a module's ``__getattr__``: the inner module ``name`` (`elsewhere`), if there is one. Otherwise raises the
+    error about an unknown name; ``have`` are the names of the module, for suggestions."""
     if (inner := sys.modules.get(f"quadrants_lab{module[2:]}.{name}")) is not None:
         return inner
     if name in _WHY:

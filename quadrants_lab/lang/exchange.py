@@ -19,7 +19,8 @@ def numpy_dtype(dtype: Any) -> Any:
 
 
 def shared(memory: Memory) -> npt.NDArray[Any]:
-    """The memory as a numpy array that others may write to; ValueError if it lies on a GPU."""
+    """The memory itself as a numpy array, to which other libraries may write. Raises ValueError if the memory is on a
+    GPU."""
     if not memory.session.backend.CAPABILITIES.on_host:
         raise ValueError(
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
@@ -45,7 +46,8 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
 
 
 def as_numpy_array(given: Any, to: object) -> npt.NDArray[Any]:
-    """The numpy array that is to be copied to a field or ndarray; an error for any other object."""
+    """``given`` as a numpy array that can be copied to the field or ndarray ``to``; raises an error if it is no numpy
+    array."""
     match given:
         case np.ma.MaskedArray():
             what = f"{to!r} has no mask, and the array has one"
@@ -101,7 +103,8 @@ def to_cupy(memory: Memory, shape: tuple[int, ...]) -> Any:
 
 
 def from_cupy(memory: Memory, array: Any, shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Copies a CuPy array of one of the shapes on the GPU; False where the data have to go by way of the host."""
+    """Copies a CuPy array, which has one of the ``shapes``, to the memory without leaving the GPU. Returns False,
+    without effect, if the data have to be copied through the host."""
     same = dlpack.can_import(memory.session) and dlpack.is_on_device(array) and tuple(array.shape) in shapes
     if not same or np.dtype(array.dtype) != memory.dtype.numpy or not array.flags.c_contiguous:
         return False
@@ -112,7 +115,7 @@ def from_cupy(memory: Memory, array: Any, shapes: Sequence[tuple[int, ...]]) -> 
 
 
 class Exchanged:
-    """Base of `Dense`: its exchange with other libraries."""
+    """Base class of `Dense` with the methods that exchange data with other libraries."""
 
     __slots__ = ()
     _live: Callable[[], Memory]

@@ -57,7 +57,8 @@ class ExternalOp:
         return f"<qd.{self.title}{self.parameters} -> {', '.join(self.outputs)}>"
 
     def __reduce__(self) -> Any:
-        """A decorated function is pickled by its name, any other operation by what it was made of."""
+        """Pickles a decorated function by its name, and any other operation by its class and the arguments
+        `made_of`."""
         name: str = getattr(self, "__qualname__", "")  # a functools.partial has none
         return name if is_named(self) else (type(self), self.made_of())
 
@@ -68,7 +69,7 @@ class ExternalOp:
         return self
 
     def made_of(self) -> tuple[Any, ...]:
-        """What its class makes it of."""
+        """The arguments with which its class makes the operation again."""
         return self.fn, self.outputs
 
     def check_context(self) -> None:
@@ -81,8 +82,9 @@ class ExternalOp:
             )
 
     def like(self, output: str, arguments: Mapping[str, Any], array: Any) -> Any:
-        """The object that gives an output its shape: an ``array`` or a shape. It is described by itself, by the name of
-        an argument, or by a function of arguments that returns one of these."""
+        """The array or shape from which an output takes its shape. The description of the output is this object itself,
+        the name of an argument, or a function of arguments that returns one of these. ``array`` is the class of
+        arrays."""
         like = self.outputs[output]
         if callable(like) and not isinstance(like, array):
             like = like(*[self._argument(output, name, arguments) for name in signature(like).parameters])

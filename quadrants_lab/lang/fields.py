@@ -82,7 +82,8 @@ def ndarray(dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
 
 
 def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ...], Any]:
-    """The shape and dtype of the elements of a field or ndarray (``kind``) of this dtype or type."""
+    """The shape and the dtype of the elements of a field or ndarray that is made with ``dtype``, which may also be a
+    vector or matrix type. ``kind`` is "field" or "ndarray", for messages."""
     what, shape = getattr(dtype, "__qd_type__", ""), ()
     if what:
         if what != "matrix" or dtype.given is None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class _UsedFields(Writes):
-    """An observer of the fields with duals that launches use. Elements that Python overwrites become constants: their
-    tangents are set to 0 before the next launch. ``clears``: a dual that another thread has used is set to 0 before its
-    first use."""
+    """Observes which fields with duals launches use. Elements of these fields that Python overwrites become constants:
+    their tangents are set to 0 before the next launch. ``clears``: a dual that another thread has used is set to 0
+    before its first use here."""
 
     def __init__(self, clears: bool) -> None:
         self.clears = clears
@@ -41,9 +41,9 @@ class _UsedFields(Writes):
         for _, tracked in self.followed.values():
             tracked.unfollow()
         self.followed = {}
-        self.known: set[int] = set()  # memory that Python overwrote
+        self.known: set[int] = set()  # ids of memory that Python overwrote
         self.overwritten = Overwritten("dual")
-        self.by_hand: dict[str, Plan] = {}  # the gradients that were launched by hand
+        self.by_hand: dict[str, Plan] = {}  # gradients that the program launched itself
         self.dead_paths = DeadPaths("dual")
         super().clear()
 
@@ -166,7 +166,7 @@ def clear_all(which: str, now: session.Session, thread: int | None = None) -> No
             memory.fill(0, memory.owner)
 
 
-# where a loss was written, what no kernel did with it, and what to do
+# by how a loss was written: what no kernel did for the loss, and what to do
 _UNREACHED = {
     "FwdMode": ("gives a tangent to its loss", "what it computes depends on no field with a dual"),
     "Tape": ("reads anything with a gradient for its loss", "make {} with needs_grad=True"),
@@ -191,7 +191,8 @@ def warn_unreached(what: str, loss: Dense, writes: Writes, stacklevel: int, read
 
 
 def by_key(given: Any) -> Mapping[Any, Any]:
-    """A dict as it is; the entries of a list, tuple or array by index; anything else under the key None."""
+    """``given`` as a dict: a dict itself; the entries of a list, tuple or array by index; any other object under the
+    key None."""
     match given:
         case Mapping():
             return given
@@ -201,7 +202,7 @@ def by_key(given: Any) -> Mapping[Any, Any]:
 
 
 def seed_of(param: Dense, seed: Any, name: str = "seed") -> npt.NDArray[Any]:
-    """The seed in the shape of the param; ``name``: the name of the argument, for errors."""
+    """The seed as an array in the shape of ``param``. ``name`` is the name of the argument, for errors."""
     shape = param.shape + param.element_shape
     if seed is None:
         if np.prod(shape) != 1:

@@ -1,4 +1,5 @@
-"""`qd.graph`: kernels with loops around tasks, and checkpoints, which flags in memory control.
+"""`qd.graph`: kernels with loops around several tasks, and with checkpoints, both of which are controlled by flags in
+memory.
 
 `graph_of` cuts the body of such a kernel where a loop or a checkpoint begins and ends. Each piece is compiled as a
 kernel with the same parameters. On every backend, Python launches the pieces in order and reads the flags in between,
@@ -42,8 +43,8 @@ def checkpoint(cp_id: int, yield_on: Any) -> Iterator[None]:
 
 @contextmanager
 def parallel_context() -> Iterator[None]:
-    """``with qd.graph.parallel_context():`` in a kernel contains independent `parallel` sections. Here they run one
-    after the other, the loops of each in parallel."""
+    """``with qd.graph.parallel_context():`` in a kernel contains independent `parallel` sections. Here the sections run
+    one after the other, and the loops of each section run in parallel."""
     yield
 
 
@@ -58,7 +59,8 @@ parallel.__qd_section__ = "graph.parallel"  # type: ignore[attr-defined]
 
 
 class Flag:
-    """An expression over the parameters and the names around a kernel. Its value is a field or array of one integer."""
+    """The flag of a loop or checkpoint: an expression of parameters and free names of the kernel, whose value is a
+    field or array of one integer."""
 
     def __init__(self, source: FunctionSource, node: ast.expr) -> None:
         self.text = ast.unparse(node)
@@ -69,7 +71,7 @@ class Flag:
         """The value of the expression, given the arguments by name."""
         free: dict[str, Any] = {}
         for name in self.code.co_names:
-            with suppress(KeyError):  # it is an attribute or an argument
+            with suppress(KeyError):  # the name is an attribute or an argument
                 free[name] = self.source.lookup(name)
         return value_of(self.code, free, given)
 
@@ -128,8 +130,8 @@ def _opening_call(source: FunctionSource, node: ast.stmt) -> tuple[Any, ast.Call
 
 
 class _Cut:
-    """Cuts a body into steps. ``constants``: the assignments so far that do not read memory, which later pieces repeat.
-    ``locals``: the names of all other variables so far."""
+    """Cuts a body into steps. ``constants`` has the assignments so far that do not read memory; later pieces repeat
+    them. ``locals`` has the names of all other variables so far."""
 
     def __init__(self, source: FunctionSource) -> None:
         self.source = source

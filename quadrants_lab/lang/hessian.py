@@ -20,7 +20,7 @@ def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[A
         raise QuadrantsRuntimeError(
             "hessian_vector does not work inside of FwdMode or of another hessian_vector",
             code="QL2103",
-            help="there are no third derivatives; call it after the with",
+            help="there are no third derivatives; call hessian_vector after the with",
         )
     params = by_key(x)
     directions = {None: v} if None in params else by_key(v)  # the direction of a single field may be a list
@@ -28,7 +28,7 @@ def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[A
         raise QuadrantsRuntimeError(
             f"hessian_vector got parameters {list(params)} and directions for {list(directions)}",
             code="QL2105",
-            help="give a direction for each parameter, in the same list or dict; zeros where it does not change",
+            help="give a direction for each parameter, in the same list or dict; zeros if it does not change",
         )
     for param in params.values():
         check_has_derivative(param, "a parameter of hessian_vector", "QL2105")

@@ -1,5 +1,5 @@
-"""Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`, and questions
-about this machine, in Quadrants `qd.lang.misc` and `qd.interop`."""
+"""Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`; and functions
+about this machine that Quadrants has in `qd.lang.misc` and `qd.interop`."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ class Runtime:
 
     @property
     def prog(self) -> session.Session:
-        """The session: an error where there is none."""
+        """The current session; raises an error if there is none."""
         return session.current()
 
     def sync(self) -> None:

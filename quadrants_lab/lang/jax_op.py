@@ -28,18 +28,18 @@ def jax_op(fn: Callable[..., Any] | None = None, /, *, outputs: Mapping[str, Any
 
     ``outputs``: as for `torch_op`, with an array or a `jax.ShapeDtypeStruct` in place of a tensor. In a session on
     CUDA, kernels work on JAX's own memory on the same GPU, ordered with JAX's stream, and nothing is copied to the
-    host. Elsewhere JAX hands copies to the host. This holds under `jit`, `grad` and `vmap`, which calls ``fn`` once for
-    each item of a batch. For a derivative ``fn`` runs again, as under a `Tape`, and must do the same each time. The
-    gradients of fields that it uses are set to 0 before; afterwards they are the derivatives by these fields. Array
-    elements are numbers. Second derivatives and forward mode are not supported. A function that writes to an array that
-    JAX gave it is an error (QL2048): copy the array to an output first.
+    host. Elsewhere JAX hands copies to the host. This holds under `jit`, `grad` and `vmap` (which calls ``fn`` once for
+    each item of a batch). For a derivative ``fn`` runs again, as under a `Tape`, and must compute the same each time.
+    The gradients of fields that ``fn`` uses are set to 0 before; afterwards they hold the derivatives with respect to
+    these fields. Array elements are numbers. Second derivatives and forward mode are not supported. A function that
+    writes to an array that JAX gave it is an error (QL2048): copy the array to an output first.
     """
     return (lambda fn: JaxOp(fn, outputs)) if fn is None else JaxOp(fn, outputs)
 
 
 class JaxOp(ExternalOp):
-    """A function made by `jax_op`. ``_kept``: the ndarrays that hold the outputs while a derivative is computed on the
-    GPU, of the last such call, by their shapes and dtypes."""
+    """A function made by `jax_op`. ``_kept`` has the ndarrays that held the outputs during the last derivative on the
+    GPU, by their shapes and dtypes, so that the next one can use them again."""
 
     maker = "jax_op"
 
@@ -103,8 +103,8 @@ class JaxOp(ExternalOp):
         self, arrays: Arrays, rest: Mapping[str, Any], xs: Mapping[str, Any], like: Mapping[str, Any],
         slopes: Mapping[str, Any], by: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """Runs the function and its gradient, which starts from ``slopes``, the derivatives by the outputs that are
-        floats, and fills ``by``, the derivatives by the inputs that are floats."""
+        """Runs the function and its gradient. ``slopes`` are the derivatives of the loss with respect to the
+        floating-point outputs; fills ``by`` with those with respect to the floating-point inputs."""
         arrays.taped = True
         with arrays.session.lock:
             given = {n: arrays.given(x) for n, x in xs.items()}
@@ -127,8 +127,8 @@ class JaxOp(ExternalOp):
             arrays.finish([(given[n].grad, out) for n, out in by.items()])
 
     def _outputs(self, arrays: Arrays, like: Mapping[str, Any]) -> dict[str, Any]:
-        """Ndarrays of zeros, with gradients, for the outputs. On a GPU those of the last call serve again, because to
-        free memory there is to wait for all launches."""
+        """Ndarrays of zeros, with gradients, for the outputs. On a GPU the ndarrays of the last call are used again,
+        because freeing memory there waits for all launches."""
         key = arrays.session, tuple((n, s.shape, s.dtype) for n, s in like.items())
         known, outputs = self._kept
         if known == key:
@@ -151,7 +151,8 @@ class JaxOp(ExternalOp):
 
 
 def _call(run: Callable[..., None], like: Any, xs: Sequence[Any]) -> Any:
-    """JAX's arrays ``like`` these, which ``run(arrays, outputs, *inputs)`` fills when JAX executes the call."""
+    """JAX arrays with the shapes and dtypes ``like``. ``run(arrays, outputs, *inputs)`` fills them when JAX executes
+    the call."""
     import jax
 
     if dlpack.can_import(session.current()) and jax.default_backend() == "gpu":
@@ -178,9 +179,9 @@ def _call(run: Callable[..., None], like: Any, xs: Sequence[Any]) -> Any:
 
 
 class Arrays:
-    """JAX's arrays in a call: arrays of numpy, which are copied to ndarrays and back."""
+    """How a call uses JAX's arrays on the host: JAX hands numpy arrays over, which are copied to ndarrays and back."""
 
-    keeps = False  # whether a later call can use the ndarrays of this one
+    keeps = False  # whether a later call can reuse the ndarrays of this one
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -200,13 +201,14 @@ class Arrays:
         to.from_numpy(x)
 
     def finish(self, outputs: Sequence[tuple[Any, Any]]) -> None:
-        """To be called at the end, with the ndarrays that `zeros` made and what they are for."""
+        """Copies results back at the end of a call. ``outputs`` has the ndarrays that `zeros` made, each with the array
+        of JAX for which it was made."""
         for x, out in outputs:
             out[...] = x.to_numpy()
 
 
 class OnGpu(Arrays):
-    """JAX's buffers on the session's GPU, used where they are. ``stream``: the one that JAX works in."""
+    """How a call uses JAX's buffers on the session's GPU: in place, without copies. ``stream`` is JAX's stream."""
 
     keeps = True
 

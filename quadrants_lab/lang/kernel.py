@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# the key of a dataclass member's metadata; here the disk cache always compares values that a kernel was compiled for
+# a key in the metadata of a dataclass member, accepted without effect: the disk cache always compares the values for
+# which a kernel was compiled
 FIELD_METADATA_CACHE_VALUE = "add_value_to_cache_key"
 
 
 @dataclass(frozen=True, slots=True)
 class CacheObservations:
-    """Whether the disk cache had a key for a specialisation, an entry under it that still holds, whether it loaded it,
-    and whether it wrote a new one."""
+    """What the disk cache did for a specialisation of a kernel: whether it made a key, found a valid entry under the
+    key, loaded that entry, and stored a new one."""
 
     cache_key_generated: bool = False
     cache_validated: bool = False
@@ -44,10 +45,11 @@ class CacheObservations:
 
 
 class Launchable:
-    """Base of a kernel, its gradient, and both in one launch. It can be called, and shows what was compiled.
+    """Base class of `Kernel`, `Gradient` and `ValueAndGradient`. A call launches; further methods show what was
+    compiled.
 
-    `ir` and `code` show the specialisation of the last call. They need no call if nothing has to be known of the
-    arguments.
+    `ir` and `code` show the specialisation of the last call. Without a call they work if the kernel can be compiled
+    without knowledge of its arguments.
     """
 
     __slots__ = ("__weakref__", "_dispatch", "_parameters", "_side", "_variants", "name")
@@ -57,7 +59,7 @@ class Launchable:
         self.name = variants.source.name
         self._parameters = variants.parameters
         self._variants = variants
-        self._side = side  # the index of its dispatcher in a variant
+        self._side = side  # which dispatcher of a variant: forward, reverse or both
         self._dispatch = variants.default[side]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +81,7 @@ class Launchable:
                 return self._dispatch.call(*self._dispatch.flat(args))
             flat = self._variants.default[0].flat(args)
             self._dispatch = chosen = self._variants.for_arguments(flat)[self._side]
-            return chosen.call(*flat)  # another thread may have chosen another meanwhile
+            return chosen.call(*flat)  # not self._dispatch, which another thread may have changed
         except QuadrantsError as e:
             raise shortened(e)  # noqa: B904
 
@@ -91,28 +93,29 @@ class Launchable:
         return ir_text(self._dispatch, stage)
 
     def code(self, stage: str = "") -> str:
-        """The output of a backend at ``stage``, for instance "llvm", "asm", "c", "spirv" or "msl", which needs no
-        device; by default, the last stage of the session's backend. An unknown stage is a KeyError that lists the
+        """The code that a backend makes at ``stage``, for instance "llvm", "asm", "c", "spirv" or "msl"; no device is
+        needed. The default is the last stage of the session's backend. An unknown stage is a KeyError that lists the
         stages."""
         from quadrants_lab.runtime.record.inspect import code_text
 
         return code_text(self._dispatch, stage)
 
     def schedule(self) -> str:
-        """What the session's device does with each task, and why: lanes, colours, copies, how many iterations a thread
-        takes at a time. A line for each task."""
+        """One line for each task that says how the session's device runs it, and why: lanes, colours, copies, how many
+        iterations a thread takes at a time."""
         from quadrants_lab.runtime.record.inspect import schedule_text
 
         return schedule_text(self._dispatch)
 
     def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
-        """Writes a script with the kernel's source, its data and one launch, which shows in a process of its own what
-        is wrong. The launch runs with all checks; for a gradient (``k.grad.reproduce``) the script compares it with
-        finite differences and forward mode. Data of more than 32 numbers go to an .npz file beside it.
+        """Writes a script with the kernel's source, its data and one launch. Run in a process of its own, the script
+        shows what is wrong. The launch runs with all checks; for a gradient (``k.grad.reproduce``) the script compares
+        it with finite differences and forward mode. Data of more than 32 numbers go to an .npz file beside it.
 
-        With arguments, the data are those of now. Without, it is the last launch in a ``%%qdkernel`` cell, or in a
-        session with ``qd.init(check="nan")`` or more, with the data from before it. Returns the absolute path. QL0716
-        if the kernel uses something that a script cannot make again."""
+        With arguments, the script has the present data. Without arguments, it repeats the last recorded launch, with
+        the data from before that launch; launches are recorded in a ``%%qdkernel`` cell, and in a session with
+        ``qd.init(check="nan")`` or more. Returns the absolute path. QL0716 if the kernel uses something that a script
+        cannot make again."""
         return self._reproduce(path, args, kwargs)
 
     def _reproduce(self, path: str | Path, args: Any, kwargs: Any, instance: Any = None) -> Path:
@@ -125,13 +128,13 @@ class Launchable:
         return self._dispatch
 
     def __reduce__(self) -> str:
-        """As with a function, copies are the same object, and a pickle has its name."""
+        """A copy is the same object, and a pickle contains only the name, as for Python functions."""
         return self._variants.source.fn.__qualname__ + ("", ".grad", ".value_and_grad")[self._side]
 
 
 class Gradient(Launchable):
-    """The reverse-mode derivative of a kernel. It adds to the gradients of what the kernel reads, and does not run the
-    kernel itself."""
+    """The reverse-mode derivative of a kernel. A call reads the gradients of the fields that the kernel writes and adds
+    to the gradients of the fields that the kernel reads. It does not run the kernel itself."""
 
     __slots__ = ()
 
@@ -174,8 +177,8 @@ class Kernel(Launchable):
         functools.update_wrapper(self, fn, updated=())
 
     def sizes(self) -> Sizes:
-        """A table with a row for each adstack of the gradient and its depth in the last gradient launch, or in that of
-        both in one if there was no other."""
+        """A table with a row for each adstack of the gradient and its depth in the last launch of the gradient (or, if
+        there was none, of `value_and_grad`)."""
         from quadrants_lab.runtime.record.inspect import sizes
 
         return sizes(self.grad.dispatcher, self.value_and_grad.dispatcher)
@@ -190,8 +193,9 @@ class Kernel(Launchable):
         return export_kernel(self, path, iterations, live)
 
     def beside(self, other: Kernel | str) -> object:
-        """This kernel beside another, or by name: ``"vulkan"``, a backend; ``"launch 3, forward"``, an earlier launch
-        of the cell; ``"edit"``, the cell's last edit. Figures, source, IR and code, with what differs marked."""
+        """Shows this kernel beside another kernel, or beside itself: on another backend (``"vulkan"``), in an earlier
+        launch of the cell (``"launch 3, forward"``), or before the cell's last edit (``"edit"``). Figures, source, IR
+        and code are compared, with differences marked."""
         from quadrants_lab.notebook import beside
 
         return beside(self, other)
@@ -211,7 +215,7 @@ class Kernel(Launchable):
 
     @property
     def src_ll_cache_observations(self) -> CacheObservations:
-        """What the disk cache did for the specialisation of the last launch; nothing without ``fastcache``."""
+        """What the disk cache did for the specialisation of the last launch; all False without ``fastcache``."""
         plan = self._dispatch.last if self.source.pure else None
         cached = plan.compiled.cached if plan is not None else ""
         loaded = cached == "loaded"
@@ -227,7 +231,8 @@ class Kernel(Launchable):
 
 
 def _called_by(call: Callable[..., Any], base: type[T]) -> type[T]:
-    """A subclass with another ``__call__``, because Python looks that up in the class alone."""
+    """A subclass of ``base`` whose ``__call__`` is ``call``: Python looks this method up in the class, not in the
+    object."""
     return type(base.__name__, (base,), {"__slots__": (), "__call__": call})
 
 
@@ -266,7 +271,8 @@ class GraphKernel(Kernel):
         return status if checkpoints_of(self.steps) else None
 
     def resume(self, *args: Any, from_checkpoint: Any, **kwargs: Any) -> GraphStatus:
-        """Continues a launch that a checkpoint ended, with the block of that checkpoint and the same arguments."""
+        """Continues a launch that ended at a checkpoint: begins with the block of that checkpoint. The arguments must
+        be the same."""
         begins = checkpoints_of(self.steps)
         if from_checkpoint not in begins:
             known = ", ".join(map(repr, begins)) or "none"
@@ -295,7 +301,7 @@ class GraphKernel(Kernel):
 def make_kernel(
     fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False, pure: bool = False
 ) -> Kernel:
-    """The kernel of a function; the arguments are those of `kernel`."""
+    """Makes the kernel of the function ``fn``; the other arguments are those of the decorator `kernel`."""
     if fn.__name__ == "<lambda>":
         raise error("QL1101", None)
     source = function_source(fn)
@@ -309,7 +315,7 @@ def make_kernel(
 
 
 def _kernel(fn: Callable[..., Any], variants: TensorVariants) -> Kernel:
-    """A kernel of the class that its parameters require."""
+    """The kernel object, of the subclass of `Kernel` that its parameters require."""
     flattened = variants.tensors or any(is_compound(p.annotation) for p in variants.parameters)
     return (FlattenedKernel if flattened else Kernel)(fn, variants)
 
@@ -327,11 +333,11 @@ def kernel(
     """Makes a kernel from a function. Its outermost loops run one after the other, each in parallel.
 
     Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template` for
-    a compile-time value. ``fastcache``, or its older name ``pure``: data from outside of the kernel are an error, and
-    ``kernel._primal.src_ll_cache_observations`` says what the disk cache did, which keeps other kernels, too.
-    ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a CUDA graph from the first launch
-    on; such a kernel returns nothing and takes arrays on the GPU. `qd.graph.do_while` and, with ``checkpoints``,
-    `qd.checkpoint` require it on every backend.
+    a compile-time value. ``fastcache``, or its older name ``pure``: the kernel may use no data that are not arguments,
+    and ``kernel._primal.src_ll_cache_observations`` says what the disk cache did. (The disk cache stores all kernels,
+    with and without ``fastcache``.) ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a
+    CUDA graph from the first launch on; such a kernel returns nothing and takes arrays on the GPU. `qd.graph.do_while`
+    and, with ``checkpoints``, `qd.checkpoint` require it on every backend.
     """
 
     def made(fn: Callable[..., Any]) -> Kernel:
@@ -341,14 +347,14 @@ def kernel(
 
 
 def pure(fn: Kernel) -> Kernel:
-    """The kernel, which from now on may read nothing but its arguments, as with ``fastcache``."""
+    """Forbids a kernel to read anything but its arguments, as ``fastcache`` does, and returns it."""
     fn.source.pure = True
     return fn
 
 
 class Func:
-    """A function that is inlined into the kernels that call it. ``requires_top_level``: only at their statement level,
-    where its loops are parallel."""
+    """A function that is inlined into the kernels that call it. ``requires_top_level``: calls are allowed only at the
+    statement level of kernels, where the func's loops are parallel."""
 
     __slots__ = ("__dict__", "__weakref__", "method", "requires_top_level", "source")
     __qd_func__ = True
@@ -377,7 +383,7 @@ class Func:
 
 
 class PyFunc(Func):
-    """A func that Python can call too, as the Python function that it was made from."""
+    """A func that Python can call, too: the call runs the Python function from which the func was made."""
 
     __slots__ = ()
 
@@ -414,7 +420,7 @@ def real_func(fn: Callable[..., Any]) -> Func:
 
 
 for _decorator in (func, pyfunc, real_func):
-    setattr(_decorator, "__qd_compile_time__", True)  # noqa: B010  # kernels can apply them to functions
+    setattr(_decorator, "__qd_compile_time__", True)  # noqa: B010  # kernels can call these decorators
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:
@@ -459,12 +465,12 @@ def _unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 
 def _own_parameters(fn: Callable[..., Any]) -> list[str]:
-    """The names of the parameters of the function itself, not of the one that it wraps."""
+    """The names of the parameters of the function itself; those of a function that it wraps do not count."""
     return list(inspect.signature(fn, follow_wrapped=False).parameters)
 
 
 def _wrapper_error(fn: Any, message: str, help: str) -> QuadrantsSyntaxError:
-    """The error, located at the definition of the function that was wrapped, if that is a Python function."""
+    """The error about a wrapped function, located at the function's definition if it is a Python function."""
     fn = inspect.unwrap(fn) if hasattr(fn, "__wrapped__") else fn
     labels: tuple[Label, ...] = ()
     if isinstance(fn, FunctionType):

@@ -1,4 +1,5 @@
-"""Vectors and matrices outside of kernels: small numpy arrays with the methods that they have in kernels."""
+"""Vectors and matrices outside of kernels: small numpy arrays with the methods that vectors and matrices have in
+kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime.memory.fitting import INTEGERS, fitted_array
 
 Array = npt.NDArray[Any]
-# what the letters of ``v.zyx`` mean; the functions come with the compiler, which most programs need later
+# the meaning of letters such as ``v.zyx``; imported late, with the compiler, which most programs need later
 letters, swizzle = (lazily("frontend.values.matrix", name) for name in ("letters", "swizzle"))
 
 
@@ -56,7 +57,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     __array_priority__ = 1000
     __hash__ = object.__hash__
-    field: ClassVar[Any]  # the three are set by `fields.add_constructors`
+    field: ClassVar[Any]  # `fields.add_constructors` sets these three
     ndarray: ClassVar[Any]
     tensor: ClassVar[Any]
     entries: Array
@@ -79,7 +80,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         return wrap_entries(entries, dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles as a value of its own, also where it lies in the memory of a field."""
+        """A copy or pickle owns its numbers, even if this vector or matrix is an element in the memory of a field."""
         return wrap_entries, (self.entries.copy(), self.dtype)
 
     # --- shape and contents
@@ -109,7 +110,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         return values
 
     def to_list(self) -> list[Any]:
-        """Python numbers; those of a matrix row by row, each row a list."""
+        """The elements as a list of Python numbers; for a matrix, a list of rows."""
         values: list[Any] = self.entries.tolist()
         return values
 
@@ -133,7 +134,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     # --- elements
 
     def _checked(self, index: Any) -> tuple[Any, ...]:
-        """The indices in a subscript, of which there must be one for each axis."""
+        """The indices in a subscript; raises an error unless there is one for each axis."""
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) != self.ndim:
             kind, cure = ("matrix", "write m[i, j]") if self.ndim == 2 else ("vector", "write v[i]")
@@ -180,7 +181,8 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         self.entries[...] = self._converted(val)
 
     def _converted(self, value: Any) -> Any:
-        """``value`` as an array that can be assigned to elements; an error if integers cannot hold it."""
+        """``value`` as an array that can be assigned to elements; raises an error if the elements are integers that
+        cannot hold it."""
         array = np.asarray(value)
         dtype = from_numpy(self.entries.dtype)
         if dtype is None or dtype.is_float:
@@ -358,7 +360,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         return transposed
 
 
-for _name, _method in vars(Matrix).items():  # so that kernels recognise qd.Vector.norm(v) as v.norm()
+for _name, _method in vars(Matrix).items():  # kernels recognise qd.Vector.norm(v) as v.norm() by this mark
     if isinstance(_method, FunctionType) and not _name.startswith(("_", "to_")):
         _method.__qd_op__ = f"Matrix.{_name}"  # type: ignore[attr-defined]  # read by the front end
 
@@ -368,7 +370,7 @@ class Vector(Matrix):
 
 
 def wrap_entries(values: Array, dtype: DType | None) -> Matrix:
-    """The vector or matrix over this array, which is not copied."""
+    """A vector or matrix whose elements are the array ``values``, which is not copied."""
     cls = Vector if values.ndim == 1 else Matrix
     value = object.__new__(cls)
     object.__setattr__(value, "__qd_matrix__", True)
@@ -378,12 +380,12 @@ def wrap_entries(values: Array, dtype: DType | None) -> Matrix:
 
 
 def plain(value: Any) -> Any:
-    """The array of a vector or matrix; anything else as it is."""
+    """The array of a vector or matrix; any other value unchanged."""
     return value.entries if isinstance(value, Matrix) else value
 
 
 def _matrix(value: Any) -> Matrix:
-    """A vector or matrix as it is, or one of a sequence."""
+    """A vector or matrix unchanged; a sequence converted to one."""
     return Matrix(value) if plain(value) is value else value
 
 
@@ -396,7 +398,7 @@ def _description(entries: Array, dtype: DType) -> str:
 
 
 def _dtype_of(values: Array, inputs: Sequence[Any]) -> DType | None:
-    """The dtype of a result; None if no operand has one."""
+    """The dtype of the result of an operation with these ``inputs``; None if no input has a dtype."""
     typed = any(isinstance(a, Matrix) and a.dtype is not None for a in inputs)
     return from_numpy(values.dtype) if typed else None
 

@@ -17,8 +17,8 @@ class MatrixType:
     """The type of matrices with n rows and m columns of a dtype. In an annotation, n, m and the dtype can be None, for
     any.
 
-    A call makes a value: from one number for all elements, or from numbers, vectors and sequences, whose elements
-    become those of the value, row by row.
+    A call makes a vector or matrix of this type: from one number for all elements, or from numbers, vectors and
+    sequences, whose numbers become the elements, row by row.
     """
 
     n: int | None
@@ -74,7 +74,7 @@ class MatrixType:
         return as_dtype(float if self.given is None else self.given)
 
     def _sizes(self) -> tuple[int, ...]:
-        """The shape; an error if a part of it is None."""
+        """The shape; raises an error if a part of it is None."""
         sizes = tuple(n for n in self.shape if n is not None)
         if len(sizes) != len(self.shape):
             raise QuadrantsTypeError(f"{self!r} leaves the number of its elements open", code="QL2114")
@@ -120,7 +120,7 @@ def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -
 
 
 for _maker in (matrix, vector):
-    setattr(_maker, "__qd_compile_time__", True)  # noqa: B010  # kernels can make types
+    setattr(_maker, "__qd_compile_time__", True)  # noqa: B010  # kernels can call these functions
 
 
 def _extent(n: Any) -> int | None:

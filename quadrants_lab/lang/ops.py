@@ -44,7 +44,7 @@ class Operation:
             return self._in_python(*args, **kwargs)
         except QuadrantsError:
             raise
-        except (TypeError, AttributeError) as e:  # as numpy and Python have them
+        except (TypeError, AttributeError) as e:  # errors of numpy and Python
             given = ", ".join(type(x).__name__ for x in (*args, *kwargs.values())) or "nothing"
             what = f"qd.{self._signature} cannot take {given}: {e}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012") from e
@@ -120,7 +120,7 @@ def _select(cond: Any, x1: Any, x2: Any) -> Any:
 
 
 def _truncating(prim: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Integers by the primitive, anything else by ``real``."""
+    """A function that applies the primitive to integers and ``real`` to all other numbers."""
 
     def call(a: Any, b: Any) -> Any:
         integers = isinstance(a, int) and isinstance(b, int)
@@ -148,8 +148,9 @@ _NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")
 
 
 class Operations(Mapping[str, Operation]):
-    """The public operations of a module of the language, ``qd.HOME``, by name. Each is made when it is asked for: then
-    only the rows up to its own are imported. ``renamed``: rows of other modules that it has."""
+    """The public operations of the module ``qd.HOME`` of the language, by name. An operation is made when a program
+    first uses it, and only modules of the table up to its own are imported for it. ``renamed``: names of this module ->
+    rows of other modules."""
 
     def __init__(self, home: str, **renamed: str) -> None:
         self.home, self.renamed = home, renamed
@@ -177,5 +178,5 @@ def simt_operations(scope: str) -> dict[str, Operation]:
     return {name.partition(".")[2]: operation for name, operation in Operations(f"simt.{scope}").items()}
 
 
-OPERATIONS = Operations("", length="SNode.length")  # of a list; vectors have qd.math.length
+OPERATIONS = Operations("", length="SNode.length")  # the length of a list; that of a vector is qd.math.length
 MATH = Operations("math")

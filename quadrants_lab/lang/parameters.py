@@ -1,4 +1,4 @@
-"""Parameters of a kernel, and the slots by which their annotations check and convert arguments."""
+"""The parameters of a kernel. A parameter's annotation makes a slot, an object that checks and converts arguments."""
 
 import ast
 import inspect
@@ -25,7 +25,8 @@ from quadrants_lab.runtime.launch.dispatch import arity_error
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """``annotation`` is evaluated; ``default`` is `inspect.Parameter.empty` where there is none."""
+    """One parameter of a kernel. ``annotation`` is the evaluated annotation; ``default`` is `inspect.Parameter.empty`
+    if there is no default."""
 
     name: str
     annotation: Any
@@ -47,19 +48,20 @@ class Parameter:
 
 
 def _is_record(annotation: Any) -> bool:
-    """Whether it is a Python dataclass."""
+    """Whether the annotation is a Python dataclass."""
     return isinstance(annotation, type) and is_dataclass(annotation)
 
 
 def is_compound(annotation: Any) -> bool:
-    """Whether arguments of it are flattened: vectors, matrices, structs and instances of Python dataclasses."""
+    """Whether arguments with this annotation are flattened: vectors, matrices, structs and instances of Python
+    dataclasses."""
     return _is_record(annotation) or bool(getattr(annotation, "__qd_type__", ""))
 
 
 def has_tensors(annotation: Any) -> bool:
-    """Whether it is `qd.Tensor`, an array or None, or a Python dataclass with such a member."""
+    """Whether the annotation is `qd.Tensor`, ``array | None``, or a Python dataclass with such a member."""
     if _is_record(annotation):
-        with suppress(QuadrantsSyntaxError):  # a call raises it again
+        with suppress(QuadrantsSyntaxError):  # a call of the kernel raises the error again
             return any(has_tensors(member) for _, member in member_annotations(annotation))
         return False
     return isinstance(annotation, A.TensorType)
@@ -87,8 +89,8 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
 
 
 def language_annotation(given: Any) -> Any:
-    """The annotation in its canonical form; None if it is not one of the language. Templates and tensors may be None
-    without saying so. What is Final is a template."""
+    """The annotation in its canonical form; None if it is not one of the language. ``| None`` is removed from templates
+    and tensors, which accept None anyway. An annotation with Final means a template."""
     if given is Final or get_origin(given) is Final:
         return A.Template()
     if get_origin(given) in (UnionType, Union):
@@ -98,7 +100,7 @@ def language_annotation(given: Any) -> Any:
             case [A.Template() | A.TensorType() as only]:
                 return only
         return None
-    with suppress(TypeError):  # it is not hashable, so it is no shorthand
+    with suppress(TypeError):  # an unhashable object is no shorthand
         given = _SHORTHANDS.get(given, given)
     match given:
         case type() if issubclass(given, Tensor):
@@ -149,7 +151,7 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
     if isinstance(given, str):
         cells = {}
         for name in source.fn.__code__.co_freevars:
-            with suppress(KeyError):  # it has no value yet
+            with suppress(KeyError):  # the name has no value yet
                 cells[name] = source.lookup(name)
         try:
             given = value_of(given, source.fn.__globals__, cells)
@@ -174,7 +176,7 @@ def positional(
     """All arguments in order, from positional ones, keywords and defaults."""
     names = [p.name for p in parameters]
     for name in kwargs:
-        if name not in names and name != "qd_stream":  # a session has one queue, so the stream has no effect
+        if name not in names and name != "qd_stream":  # the argument has no effect: a session has one queue
             help = f"it takes ({', '.join(names)})"
             raise QuadrantsSyntaxError(f"kernel {kernel} has no argument '{name}'", code="QL2049", help=help)
         if name in names[: len(args)]:

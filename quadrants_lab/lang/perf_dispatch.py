@@ -10,16 +10,16 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.config import sync
 
-_CALLS = 300  # by default, the functions are measured again after so many calls
+_CALLS = 300  # the default number of calls after which functions are measured again
 Implementation = Callable[..., Any]
-_Turn = tuple[Implementation, Implementation]  # an implementation, and a function that calls it and maybe times it
+_Turn = tuple[Implementation, Implementation]  # (implementation, function that calls it and may time the call)
 
 
 class PerfDispatch:
-    """Calls one of the registered functions. For each geometry of the arguments, calls first run each compatible
-    function in turn and measure it, and then run the fastest one, until it is time to measure again. The body of the
-    decorated function never runs. If a function raises an error, so does the call; the function is then not called
-    again for that geometry, unless all have failed, and the others are measured again."""
+    """Calls one of the registered functions. For each geometry of the arguments, the first calls run the compatible
+    functions in turn and measure their times. Later calls run the fastest one, until it is time to measure again. The
+    body of the decorated function never runs. If a function raises an error, so does the call; the function is then not
+    called again for that geometry, unless all have failed, and the others are measured again."""
 
     def __init__(
         self, fn: Implementation, geometry: Callable[..., Hashable], first_warmup: int, warmup: int, active: int,
@@ -62,15 +62,16 @@ class PerfDispatch:
         fn, run = next(self.turns[key])
         try:
             return run(*args, **kwargs)
-        except BaseException as e:  # Ctrl-C too leaves an incomplete measurement
+        except BaseException as e:  # also Ctrl-C, which leaves a measurement incomplete
             self.turns.pop(key, None)
             if isinstance(e, Exception):
                 self.failed[key].append(fn)
             raise
 
     def _forced(self) -> list[Implementation]:
-        """The implementation that the environment variable QD_PERFDISPATCH_FORCE names, "dispatcher:implementation"
-        for each dispatcher, separated by commas; none if it does not name this dispatcher. "?" prints the names."""
+        """The implementation that the environment variable QD_PERFDISPATCH_FORCE names for this dispatcher; None if it
+        names none. The variable has pairs "dispatcher:implementation", separated by commas; "?" prints the known
+        names."""
         given = os.environ.get("QD_PERFDISPATCH_FORCE", "")
         if given == "?":
             known = [_name(f) for f, _ in self.implementations]
@@ -92,7 +93,7 @@ class PerfDispatch:
         return []
 
     def _turns(self, fit: list[Implementation]) -> Iterator[_Turn]:
-        """The implementations that successive calls run."""
+        """Yields, call after call, the implementation to run."""
         warmup = self.first_warmup
         while len(fit) > 1:
             times: dict[int, list[float]] = {k: [] for k in range(len(fit))}

@@ -28,12 +28,12 @@ from quadrants_lab.lang.matrix import Matrix, Vector, plain
 Array = npt.NDArray[Any]
 
 
-# kernels have these formulas, too; they come with the compiler, which most programs need later
+# the formulas that kernels use, too; imported late, with the compiler, which most programs need later
 _decoded, _encoded = (lazily("frontend.values.packed", name) for name in ("decoded", "encoded"))
 
 
 class Computed:
-    """The operations of `frontend.values.packed`'s formulas on arrays."""
+    """The operations that the formulas of `frontend.values.packed` use, on numpy arrays."""
 
     _UFUNCS: ClassVar[dict[str, Any]] = {
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift,
@@ -64,13 +64,13 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class QuantType:
-    """The type of quantised numbers of some ``bits``, which kernels compute with as ``compute``.
+    """The type of quantised numbers, stored in ``bits`` bits; kernels compute with them in the dtype ``compute``.
 
-    ``kind`` "int": whole numbers in two's complement; more bits than there are are cut off. "fixed": whole multiples of
-    ``scale``. "float": a sign if ``signed``, ``exp`` bits of exponent, with a bias of ``2**(exp - 1) - 1``, and the
-    rest of the fraction, without its leading 1; an exponent of 0 is the number 0. Real numbers are rounded to the
-    nearest one that there is; a number beyond all of them becomes the last one on its side, and one below the least
-    exponent of a "float" becomes 0.
+    ``kind`` "int": whole numbers in two's complement; higher bits of a number that does not fit are cut off. "fixed":
+    whole multiples of ``scale``. "float": a sign if ``signed``, ``exp`` bits of exponent, with a bias of ``2**(exp - 1)
+    - 1``, and the rest of the fraction, without its leading 1; an exponent of 0 is the number 0. Real numbers are
+      rounded to the nearest number of the type. A number out of range becomes the greatest or the least one, and a
+      number below the least exponent of a "float" becomes 0.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class QuantType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest whole number of its bits."""
+        """The least and the greatest whole number that the bits can represent."""
         return (-(1 << self.bits - 1), (1 << self.bits - 1) - 1) if self.signed else (0, (1 << self.bits) - 1)
 
     def decoded(self, raw: Array) -> Array:
@@ -102,7 +102,7 @@ class QuantType:
 
     @property
     def bias(self) -> int:
-        """Of the exponents of a "float"."""
+        """The bias of the exponents of a "float"."""
         return (1 << self.exp - 1) - 1
 
     def __repr__(self) -> str:
@@ -153,11 +153,13 @@ quant = SimpleNamespace(int=_quant_int, fixed=_quant_fixed, float=_quant_float) 
 
 
 class QuantField:
-    """A field of quantised numbers, or of vectors or matrices of them. ``words``: the field of the words that hold it,
-    once it is placed; ``shift``: its first bit in a word; ``array``: the node whose cells share a word, if any do.
+    """A field of quantised numbers, or of vectors or matrices of them. ``words``: the field of the words that hold the
+    numbers, once this field is placed; ``shift``: the first bit of a number in a word; ``array``: the node whose cells
+    share a word, if there is one.
 
-    A field of real numbers that needs a gradient has a ``carrier``, a field of zeros with that gradient: rounding has
-    the derivative 1, so derivatives reach and leave the carrier where kernels read and write the quantised numbers."""
+    A field of real numbers that needs a gradient has a ``carrier``, a field of zeros that has the gradient. Rounding
+    counts as having the derivative 1, so where kernels read or write a quantised number, its derivative is that of the
+    carrier's element."""
 
     __slots__ = (
         "__weakref__", "_offset", "_shape", "array", "carrier", "element_shape", "name", "needs", "quant", "shift",
@@ -180,7 +182,7 @@ class QuantField:
 
     @property
     def bits(self) -> int:
-        """Bits of an element."""
+        """The number of bits of an element."""
         return self.quant.bits * prod(self.element_shape)
 
     @property
@@ -209,7 +211,7 @@ class QuantField:
         return self.carrier.dual if self.carrier is not None else NoDerivative(self, "dual")
 
     def use(self, words: ScalarField, shift: int, node: Any, carry: Any) -> None:
-        """Places it in the cells of a node: ``carry(shape)`` makes its carrier."""
+        """Places the field in the cells of a node; ``carry(shape)`` makes its carrier."""
         if self.placed:
             raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
         self.words, self.shift, self.snode, self._shape = words, shift, node, node.shape
@@ -218,8 +220,8 @@ class QuantField:
             self.carrier = carry(self)
 
     def find(self, index: Sequence[Any], entry: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-        """The index of the word of an element, and the first bit there of the ``entry`` of that element; they are
-        anything with ``//``, ``%``, ``*`` and ``+``."""
+        """The index of the word that holds the ``entry`` of an element, and the entry's first bit in that word. Indices
+        may be any objects with ``//``, ``%``, ``*`` and ``+``."""
         at, slot = tuple(index), None
         if self.array is not None:
             at = tuple(index[k] // by for k, by in self.array.parent().places(self.array))
@@ -253,7 +255,7 @@ class QuantField:
         return self._places([np.int64(i) for i in self._index(key)], list(np.indices(self.element_shape)))
 
     def _places(self, index: Sequence[Any], entry: Sequence[Any]) -> tuple[Array, Array]:
-        """The numbers of the words that hold these entries, and their first bits there."""
+        """The row-major positions of the words that hold these entries, and the entries' first bits in the words."""
         at, shift = self.find(index, entry)
         words = np.ravel_multi_index(at, self._placed().shape) if at else np.int64(0)
         words, shift = np.broadcast_arrays(words, shift, *index, *entry)[:2]
@@ -328,7 +330,8 @@ class BitpackedFields:
         self.fields: list[QuantField] = []
 
     def place(self, *args: Any, shared_exponent: bool = False) -> None:
-        """Adds fields. Fields with one exponent for all are an error (``shared_exponent``)."""
+        """Adds fields to the word. ``shared_exponent``, one exponent for all fields, is not supported and raises an
+        error."""
         if shared_exponent:
             raise QuadrantsRuntimeError(
                 "fields with one exponent for all are not supported",
@@ -349,7 +352,8 @@ class BitpackedFields:
         self.fields += args
 
     def allocate(self, node: Any) -> list[Any]:
-        """Gives the fields memory in the cells of a node; the fields that are placed in it by that."""
+        """Gives the fields memory in the cells of a node. Returns the ordinary fields (words and carriers) that are now
+        placed in the node."""
         if node.sparse is not None:
             raise QuadrantsRuntimeError(
                 "quantised fields in a sparse layout are not supported", code="QL2028", help="place them in dense nodes"

@@ -1,4 +1,5 @@
-"""`Kernel.reproduce`: one script with kernel, data and launch, which shows a fault in a process of its own."""
+"""`Kernel.reproduce`: writes a script with a kernel, its data and one launch, which shows a fault in a process of its
+own."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ def reproduce(
     """Writes a script that calls a kernel, or a Python function with a custom gradient, and returns its absolute path.
     Data that are not small go to an .npz file beside it.
 
-    Without arguments it is the last launch that a cell or a session with ``check`` recorded, with the data from before
-    it; with arguments, a call with the data as they are now. ``gradient``: the script compares the gradient with finite
-    differences and forward mode; otherwise it launches with all checks. ``instance``: of a method, its object.
+    Without arguments the script repeats the last launch that a cell or a session with ``check`` recorded, with the data
+    from before that launch; with arguments it makes a call with the present data. ``gradient``: the script compares the
+    gradient with finite differences and forward mode; otherwise it launches with all checks. ``instance``: the object,
+    if a method is called.
     """
     out = Path(path).absolute()
     if out.suffix != ".py":
@@ -50,7 +52,7 @@ def reproduce(
     back = last_case(dispatcher.gradient) if last is not None and gradient and dispatcher.gradient else None
     made = Definitions(_values(last))
     lines = _call(made, called, args, kwargs)
-    if not gradient:  # else `qd.ad.check` sets them
+    if not gradient:  # for a gradient, `qd.ad.check` sets gradients
         made.fill_gradients()
     lines = _compared(made, lines, back) if gradient else ["", *lines, "qd.sync()"]
     now = session.current()
@@ -78,7 +80,7 @@ def _title(called: Any, last: Case | None, gradient: bool) -> str:
 
 
 def _forward(called: Any) -> Any:
-    """The dispatcher of a kernel, or of the kernel whose gradient is called; None for a function."""
+    """The forward dispatcher of a kernel, also if its gradient is called; None for a Python function."""
     dispatcher = getattr(called, "dispatcher", None)
     return getattr(dispatcher, "forward", None) or dispatcher
 
@@ -88,7 +90,7 @@ def _name(called: Any) -> str:
 
 
 def _init(now: session.Session, gradient: bool) -> str:
-    """The call of `qd.init` with the options of the session."""
+    """The source text of a call of `qd.init` with the options of the session ``now``."""
     values = now.settings.options
     given = [f"arch=qd.{'cpu' if now.settings.backend == 'cpu' else now.settings.arch}"]
     for name, row in OPTIONS.items():
@@ -100,7 +102,8 @@ def _init(now: session.Session, gradient: bool) -> str:
 
 
 def _arguments(called: Any, slots: Sequence[Any], last: Case) -> list[Any]:
-    """The arguments of a recorded launch; an error if they have ended, or were flattened."""
+    """The arguments of a recorded launch. Raises an error if an argument no longer exists, or was flattened (vectors,
+    structs, dataclasses)."""
     found = [arg() for arg in last.args]
     flattened = len(found) != len(called._parameters)
     names = ", ".join(s.name for s, arg in zip(slots, found, strict=True) if arg is None)
@@ -118,7 +121,8 @@ def _arguments(called: Any, slots: Sequence[Any], last: Case) -> list[Any]:
 
 
 def _values(last: Case | None) -> Callable[[Dense], npt.NDArray[Any]]:
-    """A function that returns the data of a field from before the last launch, or as they are now."""
+    """A function that returns the data of a field: those from before the launch ``last``, if it recorded them, else the
+    present data."""
 
     def values(x: Dense) -> npt.NDArray[Any]:
         known = None if last is None else last.values(x._memory)
@@ -129,7 +133,7 @@ def _values(last: Case | None) -> Callable[[Dense], npt.NDArray[Any]]:
 
 
 def _call(made: Definitions, called: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
-    """The line that calls, after what it needs."""
+    """The source line of the call. Definitions that it needs are added to ``made`` first."""
     names = [p.name for p in getattr(called, "_parameters", ())] + [f"arg_{n}" for n in range(len(args))]
     name = _name(called)
     if args and getattr(type(args[0]), "__qd_data_oriented__", "") and hasattr(type(args[0]), name):
@@ -143,8 +147,9 @@ def _call(made: Definitions, called: Any, args: Sequence[Any], kwargs: dict[str,
 
 
 def _compared(made: Definitions, call: list[str], back: Case | None) -> list[str]:
-    """The lines that compare the gradient of what the call computes. A single number with a gradient is the loss; of
-    other results the loss is the sum, with the gradients that the last launch of the gradient began with as weights."""
+    """The source lines that check the gradient of the call. If the call computes a single number with a gradient, this
+    number is the loss. Otherwise the loss is a weighted sum of all results; the weights are the gradients with which
+    the last launch of the gradient began."""
     results = _results(made)
     if not results:
         raise QuadrantsRuntimeError(
@@ -167,7 +172,7 @@ def _compared(made: Definitions, call: list[str], back: Case | None) -> list[str
 
 
 def _results(made: Definitions) -> dict[str, Dense]:
-    """The fields with a gradient, by their names in the text, that the last launches of its kernels write."""
+    """The fields with a gradient, by name in the text, to which the last launches of the text's kernels write."""
     written: set[int] = set()
     for of in made.functions:
         dispatcher = _forward(of)
@@ -201,7 +206,7 @@ def _weighted(made: Definitions, loss: str, name: str, y: Dense, back: Case | No
 
 
 def _without_blank_rows(lines: Sequence[str]) -> str:
-    """The text, with two blank lines at most between others."""
+    """The lines as text, in which more than two blank lines in a row are reduced to two."""
     kept: list[str] = []
     for line in lines:
         if line.strip() or kept[-2:] != ["", ""]:

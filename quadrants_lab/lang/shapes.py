@@ -55,7 +55,8 @@ def check_order(order: str | None, shape: tuple[int, ...]) -> None:
 
 
 def integers(given: Shape, wrong: str, help: str, code: str = "QL2019") -> tuple[int, ...]:
-    """One integer, or several, as a tuple; anything else is an error with the message ``wrong``."""
+    """One integer, or a sequence of integers, as a tuple. Raises an error with the message ``wrong`` and the help
+    ``help`` for any other object."""
     try:
         return tuple(as_index(n) for n in given) if isinstance(given, Iterable) else (as_index(given),)
     except TypeError:

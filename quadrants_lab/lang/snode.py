@@ -32,11 +32,11 @@ from quadrants_lab.runtime import session
 
 OUT_OF_SCOPE = ("hash",)
 SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose cells can be inactive
-MAX_BYTES = 2**33  # of a field in a sparse layout on a device without memory on demand
-MANY_CELLS = 4096  # in a cell of the node above, so many are put into groups
+MAX_BYTES = 2**33  # the most bytes of a field in a sparse layout, on a device without memory on demand
+MANY_CELLS = 4096  # from this many cells in a cell of the node above on, cells are put into groups
 GROUP = 1024  # the most cells of a group
-SMALL_CELL, LARGE_CELL = 64, 512  # bytes; smaller ones share slots of a page; marks of larger ones may take whole pages
-LEAST_SLOT, LEAST_MARKS = 256, 64  # bytes of slots: of elements, and of what says which larger cells are active
+SMALL_CELL, LARGE_CELL = 64, 512  # bytes: smaller cells share slots of a page; marks of larger cells may take pages
+LEAST_SLOT, LEAST_MARKS = 256, 64  # the fewest bytes of a slot: of elements, of marks that say which cells are active
 
 
 class Axes(tuple[int, ...]):
@@ -66,12 +66,12 @@ class PlacementError(QuadrantsRuntimeTypeError, ValueError):
 
 
 class SNode:
-    """A node of a tree that fields are placed in. It divides each cell of its parent into cells along some axes.
+    """A node of the tree in which fields are placed. It divides each cell of its parent into cells along some axes.
 
-    ``kind``: "root", "dense", "pointer", "bitmasked" or "dynamic". ``axes``: those that it or a node above it divides.
+    ``kind``: "root", "dense", "pointer", "bitmasked" or "dynamic". ``axes``: those divided here or above.
 
-    Users do not see nodes of kind "group". Such a node lies above one with many cells, and is active where one of
-    these ever was, so that a loop does not look at all cells.
+    Users do not see nodes of kind "group". Such a node lies above a node with many cells and divides these into groups.
+    A group is active if one of its cells ever was, so that a loop need not look at all cells.
     """
 
     __qd_snode__ = True
@@ -84,7 +84,7 @@ class SNode:
         self._below: list[SNode] = []
         self._activity: Field | None = None
         self.kind = kind
-        self.max_num_bits = 0  # of a quant_array
+        self.max_num_bits = 0  # for a quant_array
         self.axes: tuple[int, ...] = tuple(sorted({*extents, *(above.axes if above else ())}))
 
     @property
@@ -102,12 +102,12 @@ class SNode:
 
     @property
     def above(self) -> SNode:
-        """The node that it divides, which may be a group; the root itself for the root."""
+        """The node whose cells this one divides, which may be a group; the root itself for the root."""
         return self._above or self
 
     def dense(self, axes: Any, dimensions: Shape) -> SNode:
-        """A child node with ``dimensions`` (an int for all axes) cells along ``axes``. They are active when the cell of
-        this node is."""
+        """A child node with ``dimensions`` (an int for all axes) cells along ``axes``. A cell of the child is active if
+        the cell of this node that contains it is active."""
         return self._add("dense", axes, dimensions)
 
     def pointer(self, axes: Any, dimensions: Shape) -> SNode:
@@ -166,16 +166,15 @@ class SNode:
         return node
 
     def _groups(self, extents: dict[int, int]) -> dict[int, int]:
-        """Into how many groups the cells of a child node are put along each axis; {} for none."""
+        """For each axis, the number of groups of the cells of a child node; {} if there are no groups."""
         if prod(extents.values()) <= MANY_CELLS or not (_can().pages or _can().slots):
             return {}
         most = round(GROUP ** (1 / len(extents)))
         return {axis: n // max(k for k in range(1, most + 1) if n % k == 0) for axis, n in extents.items()}
 
     def order(self, dtype: DType, element_shape: tuple[int, ...] = (), least: int = 0) -> Order:
-        """The order of the elements of a field in this node: those of a cell are together. () for row by row.
-        ``least``: the bytes that a slot has at least; by default as many as keep the table small beside the elements,
-        and several cells from sharing a slot."""
+        """The order in memory of the elements of a field in this node: those of a cell are contiguous. () means row by
+        row. ``least``: the fewest bytes of a slot; by default the table is small and cells share no slot."""
         levels, dense = list[dict[int, int]](), False
         if self.sparse is None or not (_can().pages or _can().slots):
             return ()
@@ -191,7 +190,7 @@ class SNode:
         nbytes = cell * dtype.nbytes
         least = least or (LEAST_SLOT if nbytes >= SMALL_CELL else PAGE)
         if _can().pages and max(nbytes, least) >= PAGE:
-            return order  # whole pages, which need no table
+            return order  # cells are whole pages, which need no table
         while nbytes > PAGE and cell % 2 == 0:
             cell, nbytes = cell // 2, nbytes // 2
         return (*order, (SLOT, cell * max(least // nbytes, 1)))
@@ -253,7 +252,8 @@ class SNode:
 
     @property
     def activity(self) -> Field:
-        """The i32 field that says what is active. It has the shape of the node; for a dynamic one, of its parent."""
+        """The i32 field that says which cells are active; it has the shape of this node, or of a dynamic node's
+        parent."""
         if self._activity is None:
             assert self._above is not None
             cells = prod(self.holder.shape)
@@ -266,11 +266,11 @@ class SNode:
 
     @property
     def holder(self) -> SNode:
-        """The node whose cells `activity` has an element for each of."""
+        """The node for each of whose cells `activity` has an element."""
         return self.above if self.kind == "dynamic" else self
 
     def places(self, below: SNode) -> tuple[tuple[int, int], ...]:
-        """For each axis of this node: its position in an index of the node ``below``, and the divisor of that index."""
+        """By axis: its position in an index of the node ``below``, and by what that part is divided for a cell here."""
         between = [node for node in below._path() if node not in set(self._path())]
         return tuple((below.axes.index(a), prod(n._extents.get(a, 1) for n in between)) for a in self.axes)
 
@@ -294,8 +294,8 @@ class SNode:
         return n
 
     def element(self, at: Sequence[Any], slot: Any, grown: Callable[[Any, int], Any]) -> tuple[Any, ...]:
-        """The index of item ``slot`` of a dynamic node's list in the parent's cell ``at``. If the parent divides the
-        axis of the list too, the index along it is ``grown(i, capacity)``, i being the parent's."""
+        """The index of item ``slot`` of a dynamic node's list in the parent's cell ``at``. If the parent also divides
+        the list's axis, the index along this axis is ``grown(i, capacity)``, where i is the parent's index."""
         above = self._above.axes if self._above else ()
         cell = dict(zip(above, at, strict=True))
         (axis,) = self._extents
@@ -303,8 +303,8 @@ class SNode:
         return tuple(cell[a] for a in self.axes)
 
     def find(self, index: Sequence[Any], below: SNode) -> tuple[tuple[Any, ...], Any]:
-        """The index in `activity` of the cell that contains element ``index`` of the node ``below``, and a number: the
-        cell is active if its entry of `activity` exceeds that. ``index``: of anything with ``//`` and ``%``."""
+        """The index in `activity`, and the rank, of the cell that contains element ``index`` of the node ``below``. The
+        cell is active if its number in `activity` exceeds the rank. ``index``: objects with ``//`` and ``%``."""
         holder = self.holder
         at = tuple(index[k] // by for k, by in holder.places(below))
         if holder is self:
@@ -321,8 +321,8 @@ class SNode:
                 node.activity[at or None] = max(node.activity[at or None], rank + 1)
 
     def active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
-        """The indices of the active elements of a field that is placed in this node, an array for each axis; None if
-        all are."""
+        """The indices of the active elements of a field that is placed in this node, as one array for each axis; None
+        if all elements are active."""
         node = self.sparse
         if node is None:
             return None
@@ -348,7 +348,7 @@ class SNode:
         return [node._extents.get(axis, 1) for node in self._path()]
 
     def deactivate_all(self) -> None:
-        """Deactivates the cells of all nodes from here downwards that can be inactive, and sets their data to 0."""
+        """Deactivates all cells of this node and of the nodes below it, and sets their data to 0."""
         top = self.above if self.above.kind == "group" else self
         for node in top._all():
             if node.kind in SPARSE:
@@ -358,7 +358,7 @@ class SNode:
 
     def _check_size(self, field: Field) -> None:
         size = prod((*self.shape, *field.element_shape)) * field.dtype.bits // 8
-        most, help = MAX_BYTES, "there it has memory for all that could be active: use fewer cells, or arch=qd.cpu"
+        most, help = MAX_BYTES, "a field there has memory for all its cells: use fewer, or arch=qd.cpu"
         if _can().pages:
             most, help = MOST_BYTES, "there are not enough addresses for more: use fewer cells"
         if self.sparse is not None and size > most:
@@ -394,13 +394,13 @@ class SNode:
 
 
 class SNodeTree:
-    """A finalized tree."""
+    """A tree of nodes that is closed: no field can be placed in it any more."""
 
     def __init__(self, root: SNode) -> None:
         self._root = root
 
     def destroy(self) -> None:
-        """Frees the memory of its fields, which cannot be used any more."""
+        """Frees the memory of the tree's fields, which cannot be used any more."""
         for node in self._root._all():
             for field in node._fields:
                 if field.placed:
@@ -422,7 +422,7 @@ class FieldsBuilder(SNode):
     def root(self) -> SNode:
         return self
 
-    # the same methods, under the parameter names that Quadrants has here
+    # the methods of `SNode` with the parameter names that Quadrants has here
 
     def dense(self, indices: Any, dimensions: Shape) -> SNode:
         return super().dense(indices, dimensions)
@@ -468,19 +468,19 @@ root = Root()
 
 
 def _can() -> Capabilities:
-    """What the session's device can."""
+    """The capabilities of the session's device."""
     can: Capabilities = session.current().backend.CAPABILITIES
     return can
 
 
 def _fields(arg: Any) -> Iterator[Field]:
-    """The fields that an argument of `SNode.place` stands for."""
+    """The fields that one argument of `SNode.place` contributes."""
     match arg:
         case Field():
             yield arg
-        case BitpackedFields():  # `SNode.place` has allocated them
+        case BitpackedFields():  # `SNode.place` has placed these
             return
-        case NoDerivative():  # x.grad of a field that is placed already
+        case NoDerivative():  # the x.grad of a field that is placed already
             yield arg.wanted()
         case Entry():
             yield arg.field

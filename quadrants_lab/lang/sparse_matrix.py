@@ -172,7 +172,7 @@ class SparseMatrix:
         return _as_given(self.matrix @ np.asarray(other).astype(self.matrix.dtype), other)
 
     def _there(self, vector: Any) -> by_cupy.OnGpu:
-        """The matrix on the GPU of an ndarray, kept until the matrix has other elements."""
+        """A copy of the matrix on the GPU of the ndarray ``vector``; it is kept until elements of the matrix change."""
         session = vector._live().session
         if self._copy is None or not self._copy.holds(self.matrix, session):
             self._copy = by_cupy.OnGpu(self.matrix, session)
@@ -196,7 +196,8 @@ class SparseMatrix:
         return "\n".join("[" + ", ".join(v.rjust(width) for v in row) + "]" for row in rows)
 
     def build_from_ndarray(self, ndarray: Any) -> None:
-        """Replaces its elements by those in an array that holds triplets (row, column, value) one after the other."""
+        """Replaces the elements of the matrix by the triplets (row, column, value) that the array holds one after the
+        other."""
         no_derivative("building a sparse matrix")
         flat = np.asarray(ndarray).reshape(-1)
         if flat.size % 3:
@@ -258,7 +259,7 @@ class SparseSolver:
             how |= {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
         try:
             self._factors = _scipy().sparse.linalg.splu(matrix, **how)
-        except RuntimeError:  # it is singular
+        except RuntimeError:  # the matrix is singular
             self._factors = None
             return
         pivots = self._factors.U.diagonal()

@@ -70,8 +70,8 @@ def create_event() -> Event:
 
 @contextmanager
 def stream_parallel() -> Iterator[None]:
-    """``with qd.stream_parallel():`` around loops of a kernel says that consecutive blocks are independent. Here they
-    run one after the other, the loops of each in parallel."""
+    """``with qd.stream_parallel():`` around loops of a kernel says that consecutive such blocks are independent of each
+    other. Here the blocks run one after the other, and the loops of each block run in parallel."""
     yield
 
 

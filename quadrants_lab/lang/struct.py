@@ -25,7 +25,7 @@ from quadrants_lab.runtime.memory.fitting import fitted
 class StructType:
     """A type with named members, each a dtype, a vector or matrix type, or another struct type, and with ``methods``.
 
-    A call makes a `Struct` from members by position or name; those that are left out are zeros. Types with the same
+    A call makes a `Struct` from members by position or name; members that are left out are zeros. Types with the same
     members and methods are equal.
     """
 
@@ -52,7 +52,7 @@ class StructType:
     def members(self) -> dict[str, Any]:
         """The type of each member; int and float mean the session's default dtypes."""
         return {
-            name: as_dtype(t) if t in (int, float, bool) else t  # dtypes and types compare by value
+            name: as_dtype(t) if t in (int, float, bool) else t  # int and float mean the session's dtypes
             for name, t in self._given.items()
         }
 
@@ -161,7 +161,7 @@ class Struct(metaclass=Named):
 
 
 def make_struct(type: StructType, entries: MutableMapping[str, Any]) -> Struct:
-    """A struct of that type over this mapping of its members, which is not copied."""
+    """A struct of the given type, whose members are in the mapping ``entries``, which is not copied."""
     made: Struct = object.__new__(Struct)
     made.__dict__.update(__qd_struct__=True, struct_type=type, _entries=entries)
     return made
@@ -197,8 +197,8 @@ def dataclass(cls: type) -> StructType:
 
 
 def as_member(type: Any, value: Any, name: str) -> Any:
-    """``value`` converted to the type of a member; a number is taken for every element of a vector, matrix or struct.
-    ``name``: the member, for errors."""
+    """``value`` converted to the type of a member. A number is broadcast to all elements of a vector, matrix or struct.
+    ``name`` is the name of the member, for errors."""
     match type, value:
         case DType(), bool() | int() | float() | np.generic():
             return fitted(value, type, f"member '{name}'", whole=True)
@@ -212,7 +212,7 @@ def as_member(type: Any, value: Any, name: str) -> Any:
 
 
 def as_mapping(value: Any) -> Mapping[Any, Any] | None:
-    """The members of a struct by name, or a dict; None for anything else."""
+    """The members by name of a struct, or a dict itself; None for any other object."""
     match value:
         case Struct():
             return value.members

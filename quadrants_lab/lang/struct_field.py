@@ -21,15 +21,16 @@ from quadrants_lab.lang.struct import MemberError, Struct, StructType, as_mappin
 
 
 def _of_first(name: str, doc: str) -> Any:
-    """An attribute that a field of structs has from its first member."""
+    """A property of a field of structs that returns the attribute of the same name of its first member."""
     return property(lambda self: getattr(self._first(), name), doc=doc)
 
 
 class StructField:
     """A field of structs; made by ``S.field`` of a struct type S, or `qd.Struct.field`.
 
-    ``members`` are fields, or fields of structs, of one shape; each is an attribute too. ``x[i]`` is a `Struct` over
-    the memory: writing to its members writes to ``x``. ``x[i] = value`` takes a struct or a dict.
+    ``members`` are fields, or fields of structs, which all have the same shape; each member is also an attribute.
+    ``x[i]`` is a `Struct` over the memory: writing to its members writes to ``x``. ``x[i] = value`` takes a struct or a
+    dict.
     """
 
     __qd_struct_field__ = True
@@ -43,23 +44,23 @@ class StructField:
         return next(iter(self.members.values()))
 
     def leaf_fields(self) -> Iterator[Field]:
-        """The fields of numbers, vectors and matrices that it consists of."""
+        """The fields of numbers, vectors and matrices of which this field consists."""
         for member in self.members.values():
             yield from member.leaf_fields()
 
-    shape = _of_first("shape", "Of all members.")
-    offset = _of_first("offset", "Of all members.")
+    shape = _of_first("shape", "The shape of all members.")
+    offset = _of_first("offset", "The offset of all members.")
     dtype = _of_first("dtype", "The dtype of the first member, as in Quadrants; each member has its own.")
     layout = _of_first("layout", "None: memory is row-major, a field for each member.")
-    snode = _of_first("snode", "The node that it is placed in.")
+    snode = _of_first("snode", "The node in which the field is placed.")
     keys = property(lambda self: list(self.members), doc="The names of the members.")
     methods = property(lambda self: self.struct_type.methods)
     placed = property(lambda self: all(m.placed for m in self.members.values()))
-    grad = property(lambda self: self._companions("grad"), doc="Of the members that have one; false if none has.")
-    dual = property(lambda self: self._companions("dual"), doc="Of the members that have one; false if none has.")
+    grad = property(lambda self: self._companions("grad"), doc="The gradients of the members; false if none has one.")
+    dual = property(lambda self: self._companions("dual"), doc="The duals of the members; false if none has one.")
 
     def to_dlpack(self, versioned: bool = False) -> NoReturn:
-        """An error: each member has memory of its own, and a capsule."""
+        """Raises an error: each member has memory of its own, and therefore a capsule of its own."""
         raise NotImplementedError("a field of structs has no single capsule: call to_dlpack() of its members")
 
     def parent(self, n: int = 1) -> Any:
@@ -98,7 +99,7 @@ class StructField:
         raise AttributeError(f"field of structs with members {', '.join(members)} has no {name!r}")
 
     def __getitem__(self, key: Any) -> Struct:
-        self._first()[key]  # raises the error for a wrong index now
+        self._first()[key]  # raises the error for a wrong index at once
         return make_struct(self.struct_type, _Entries(self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -106,7 +107,7 @@ class StructField:
         if given is None or set(given) != set(self.members):
             what = f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2016")
-        made = self.struct_type(**given)  # raises the errors for wrong values before anything is written
+        made = self.struct_type(**given)  # errors for wrong values come before anything is written
         for name, member in self.members.items():
             member[key] = made[name]
 
@@ -142,7 +143,7 @@ class StructField:
                 target._assign(array)
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
-        """Each field, of members of members too, with its array."""
+        """Pairs of each field of numbers, vectors or matrices (also in nested structs) and its array."""
         given = as_mapping(arrays)
         if given is None or not set(self.members) <= set(given):
             shown = f"an object of type {type(arrays).__name__}" if given is None else list(given)
@@ -165,7 +166,8 @@ class StructField:
 
 
 class _Entries(UserDict[str, Any]):
-    """The members of one element by name, over the memory. Its names are those of the fields in ``data``."""
+    """A mapping from the names of members to their values in one element. Values are read from and written to memory;
+    ``data`` has the fields by name."""
 
     def __init__(self, field: StructField, key: Any) -> None:
         self.data = field.members
@@ -179,7 +181,7 @@ class _Entries(UserDict[str, Any]):
 
 
 def _has_reals(declared: Any) -> bool:
-    """Whether a value of this type has a floating-point number in it."""
+    """Whether a value of this type contains a floating-point number."""
     if isinstance(declared, StructType):
         return any(map(_has_reals, declared.members.values()))
     return (declared if isinstance(declared, DType) else declared.value_dtype()).is_float

@@ -1,7 +1,7 @@
-"""`qd.tensor` and `qd.Tensor`: one name for fields and ndarrays.
+"""`qd.tensor` and `qd.Tensor`: one function to make, and one type for, fields and ndarrays.
 
-A tensor is a field or an ndarray, not a wrapper of one: `Tensor` only adds `isinstance`. A tensor is therefore
-accepted wherever a field or an ndarray is.
+A tensor is a field or an ndarray itself, not a wrapper: the class `Tensor` exists for `isinstance` and annotations
+only. So a tensor is accepted wherever a field or an ndarray is accepted.
 """
 
 from enum import IntEnum
@@ -16,7 +16,8 @@ from quadrants_lab.lang.shapes import Shape, check_shape
 
 
 class Backend(IntEnum):
-    """What a tensor is: a field, for which kernels are compiled one by one, or an ndarray."""
+    """The kind of object that `tensor` makes: a field (kernels are compiled for each field) or an ndarray (one compiled
+    kernel serves all of the same dtype and number of axes)."""
 
     FIELD = 0
     NDARRAY = 1
@@ -26,7 +27,8 @@ _OPTIONS = {Backend.FIELD: {"needs_grad", "needs_dual", "name", "offset"}, Backe
 
 
 class _Kind(type):
-    """Metaclass of `Tensor`: isinstance() compares the number of axes of an element with ``axes``; None allows any."""
+    """Metaclass of `Tensor` and its subclasses. isinstance() is true for fields and ndarrays whose elements have
+    ``axes`` axes; None allows any number."""
 
     axes: ClassVar[int | None]
 
@@ -37,7 +39,8 @@ class _Kind(type):
         return cls._of(*args)
 
     def __getattr__(cls, name: str) -> Any:
-        """A method of the field or ndarray that is its first argument: ``qd.Tensor.fill(x, 1)``."""
+        """A function that calls the method ``name`` of its first argument, a field or ndarray: ``qd.Tensor.fill(x,
+        1)``."""
         found = getattr(Dense, name, None)
         if found is None:
             missing_attribute(f"qd.{cls.__name__}", name, vars(Dense))
@@ -75,7 +78,7 @@ class MatrixTensor(Tensor):
 
 
 def wrap(impl: Any) -> Any:
-    """A field or ndarray, as it is. TypeError for anything else."""
+    """Returns a field or ndarray unchanged. Raises TypeError for any other object."""
     return Tensor._of(impl)
 
 

@@ -1,5 +1,5 @@
-"""The dispatchers of a kernel. A kernel with `qd.Tensor` parameters has some for each combination of fields and
-arrays."""
+"""The dispatchers of a kernel, which find or compile the code for a call. A kernel with `qd.Tensor` parameters has
+dispatchers of its own for each combination of fields and arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,13 +17,13 @@ from quadrants_lab.runtime.launch.dispatch import Dispatcher, Modes, ValueAndGra
 
 _plan, _gradient = lazily("runtime.launch.plan", "Plan"), lazily("runtime.launch.gradient_plan", "GradientPlan")
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
-Kinds = tuple[bool, ...]  # for each tensor, whether it is an array
+Kinds = tuple[bool, ...]  # for each tensor argument, whether it is an array (else a field)
 
 
 class TensorVariants:
-    """The dispatchers of a kernel, of its gradient, and of both in one launch. ``default``: the dispatchers of kernels
-    without tensors; its first one flattens the arguments of every kernel. ``tensors``: whether there are `qd.Tensor`
-    parameters. ``graph``: the option of `qd.kernel`."""
+    """The dispatchers of a kernel: triples for the kernel, its gradient, and both in one launch. ``default`` is the
+    triple of a kernel without tensors; the first dispatcher in it also flattens arguments for kernels with tensors.
+    ``tensors``: whether there are `qd.Tensor` parameters. ``graph``: the option of `qd.kernel`."""
 
     def __init__(self, source: FunctionSource, parameters: Sequence[Parameter], graph: bool = False) -> None:
         self.source = source
@@ -48,7 +48,7 @@ class TensorVariants:
             of = Modes(self.source, slots, ScalarField, NDARRAYS, _make_plan, plain, self.graph)
             forward, reverse, both = Dispatcher(of, "forward"), Dispatcher(of, "reverse"), ValueAndGrad(of, "both")
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
-            variant = self._variants.setdefault(kinds, (forward, reverse, both))  # another thread may be first
+            variant = self._variants.setdefault(kinds, (forward, reverse, both))  # unless another thread did
         return variant
 
     def for_arguments(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
@@ -64,8 +64,8 @@ def _make_plan(owner: Dispatcher, session: Any, compiled: Any, launched: Any) ->
 
 
 def _is_array(value: Any, optional: bool) -> bool:
-    """Whether it is one that a parameter of `qd.types.ndarray` takes or, if ``optional``, anything but None; otherwise
-    it is a field or None."""
+    """Whether a tensor argument counts as an array: an object that a `qd.types.ndarray` parameter accepts, or, for an
+    ``optional`` array, everything except None. Any other tensor argument is a field or None."""
     if optional:
         return value is not None
     return isinstance(value, np.ndarray) or getattr(value, "__qd_ndarray__", False) or is_foreign(value)

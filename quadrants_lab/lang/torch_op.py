@@ -25,9 +25,10 @@ def torch_op(fn: Callable[..., Any] | None = None, /, *, outputs: Outputs, recom
     tensor argument of floats; by a tensor, from which it takes shape and dtype (for example ``torch.empty(3,
     dtype=torch.int32, device="meta")``); or by a function of arguments, by their names, that returns one of these.
 
-    torch's derivatives by the tensor arguments are those of the kernels, last kernel first, as under a `Tape`. ``fn``
-    gets the memory of contiguous arguments and a copy of others; it must not write to them. Each backward pass sets the
-    gradients of fields that ``fn`` uses to 0, and leaves the derivatives by these fields there.
+    torch gets the derivatives with respect to the tensor arguments from the gradients of the kernels, last kernel
+    first, as under a `Tape`. ``fn`` gets contiguous arguments without a copy and copies of all others; it must not
+    write to them. Each backward pass sets the gradients of fields that ``fn`` uses to 0, and leaves the derivatives by
+    these fields there.
 
     The backward pass reads fields again: a field that was written in between is a QuadrantsRuntimeError. With
     ``recompute``, the backward pass runs ``fn`` again instead and then restores fields; only the fields that ``fn``
@@ -100,7 +101,8 @@ class TorchOp(ExternalOp):
 
 
 class Call:
-    """A call of the operation, with the data for its backward pass. ``names``: the arguments that are tensors."""
+    """One call of the operation, with the data that its backward pass needs. ``names`` are the names of the arguments
+    that are tensors."""
 
     def __init__(self, op: TorchOp, arguments: Mapping[str, Any], names: tuple[str, ...]) -> None:
         self.op = op
@@ -119,7 +121,7 @@ class Call:
         op, arguments = self.op, {**self.rest, **usable}
         outputs = {name: _zeros(torch, op.like(name, arguments, torch.Tensor), usable) for name in op.outputs}
         versions = {n: _version(t) for n, t in usable.items()}
-        with torch.set_grad_enabled(grads or torch.is_grad_enabled()):  # torch then knows what it computes from inputs
+        with torch.set_grad_enabled(grads or torch.is_grad_enabled()):  # torch then tracks what ``fn`` computes
             if grads:
                 outputs = {n: _with_gradient(t) for n, t in outputs.items()}
             op.call_function(arguments | outputs)
@@ -249,13 +251,13 @@ def _not_under(name: str, how: str) -> QuadrantsRuntimeError:
 
 
 def _usable(tensor: Any, grad: bool = False) -> Any:
-    """A leaf over the tensor's memory, or over a copy if kernels cannot use that memory."""
+    """A leaf tensor that shares the memory of ``tensor``, or has a copy of it if kernels cannot use that memory."""
     own = tensor.detach().resolve_neg().resolve_conj().contiguous()
     return own.requires_grad_() if grad else own
 
 
 def _with_gradient(zeros: Any) -> Any:
-    """Zeros with a gradient. They are no leaf, so that torch may write to them."""
+    """A tensor of zeros that requires a gradient. It is no leaf, so that torch may write to it."""
     if not zeros.is_floating_point():
         return zeros
     made = zeros.new_zeros(()).requires_grad_().expand(zeros.shape).clone()
@@ -264,13 +266,13 @@ def _with_gradient(zeros: Any) -> Any:
 
 
 def _version(tensor: Any) -> int:
-    """Torch's count of writes to the tensor; inference tensors have none."""
+    """Torch's count of the writes to the tensor; 0 for inference tensors, which have no count."""
     return 0 if tensor.is_inference() else tensor._version
 
 
 def _zeros(torch: Any, like: Any, given: Mapping[str, Any]) -> Any:
-    """The tensor of zeros that the function gets for an output, ``like`` a tensor or a shape. ``given``: the tensors
-    among the arguments."""
+    """The tensor of zeros that the function gets for an output. ``like`` is the tensor or shape that describes the
+    output, and ``given`` are the tensors among the arguments."""
     tensors = list(given.values())
     first = next((t for t in tensors if t.is_floating_point()), None)
     device = (first if first is not None else tensors[0]).device if tensors else None

@@ -2,13 +2,14 @@
 
 from quadrants_lab.notebook.inspection import Shown
 from quadrants_lab.runtime.backend import Available, available, names
-from quadrants_lab.widgets.tree import Table, Word, bold
+from quadrants_lab.widgets.tree import Table, bold, broken
 
 SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 
 
 def lines(row: Available) -> list[str]:
-    """Text about a backend: a line per device; if it has none, why, and whether a simulation replaces it."""
+    """The text about a backend: one line for each device; if it has no device, the reason, and whether a simulation
+    replaces it."""
     if not row.why_not:
         return list(row.devices) or ["usable"]
     return [row.why_not, *([SIMULATION] if row.simulated else [])]
@@ -19,9 +20,7 @@ class Backends(Shown):
 
     def __init__(self) -> None:
         self.rows = [available(name) for name in names()]
-        told = ([[Word((), "br") if n else (), x] for n, x in enumerate(lines(row))] for row in self.rows)
-        rows = [(bold(row.name), cell) for row, cell in zip(self.rows, told, strict=True)]
-        super().__init__(Table(("backend", "devices"), rows))
+        super().__init__(Table(("backend", "devices"), [(bold(x.name), broken(lines(x))) for x in self.rows]))
 
     def __repr__(self) -> str:
         return "\n".join(

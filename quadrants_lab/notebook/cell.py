@@ -33,7 +33,7 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     source = f"{magic}\n{text}"
     file = _name(number, source)
     lines = source.splitlines(keepends=True)
-    linecache.cache[file] = (len(source), None, lines, file)  # no mtime: checkcache leaves it alone
+    linecache.cache[file] = (len(source), None, lines, file)  # checkcache keeps an entry without mtime
     tree = syntax_tree(f"\n{text}", file=file, flags=flags)
     assert isinstance(tree, ast.Module)
 

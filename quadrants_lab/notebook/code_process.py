@@ -36,7 +36,7 @@ class Job:
     """A request for a stage of a backend's code for a kernel. ``file``: the source file to whose lines code is tied."""
 
     backend: str
-    stage: str  # or `LOWERED`, for the steps of that pass
+    stage: str  # or `LOWERED`: asks for the steps of that pass
     kernel: N.Kernel
     options: CompileOptions
     file: str
@@ -65,9 +65,9 @@ class CodeProcess:
                 raise QuadrantsRuntimeError(
                     f"the code of {job.stage} was not made: its process was stopped",
                     code="QL0710",
-                    help="ask for it again to start anew",
+                    help="ask for the code again to start the process anew",
                 ) from None
-            except BaseException:  # an interrupt: the answer would be taken for the answer to the next job
+            except BaseException:  # after an interrupt the next job would get this answer
                 self.stop()
                 raise
 
@@ -119,7 +119,7 @@ def _stages(packed: bytes) -> tuple[Mapping[str, Callable[[], Stage]], dict[int,
 
 
 def make_code(job: Job) -> CodeView:
-    """The code, or a view with the problem if the backend cannot make it."""
+    """The code as a view; if the backend cannot make it, a view with the problem."""
     try:
         stages, lines = _stages(pickle.dumps((job.backend, job.kernel, job.options, job.file)))
         return code_view(run_deep(stages[job.stage]), lines)

@@ -52,9 +52,9 @@ from quadrants_lab.widgets.model import CellView, EditView, KernelView
 from quadrants_lab.widgets.tree import seconds, size
 
 MOST_PAST = 4  # earlier launches of a kernel that are shown beside its last one
-MOST_ELEMENTS = 2000  # elements of an array that size expressions read, for the array to be sent to the browser
-MOST_STATEMENTS = 300  # statements of a kernel, for its code to be made at once
-MOST_OF_CELL = 1200  # statements of all kernels of a cell whose code is made at once
+MOST_ELEMENTS = 2000  # the most elements of an array that is sent to the browser because size expressions read it
+MOST_STATEMENTS = 300  # the most statements of a kernel whose code is made at once, not on demand
+MOST_OF_CELL = 1200  # the most statements of all kernels of a cell whose code is made at once
 _REVERSES = ("reverse", "value and gradient")  # the passes that make reverse code
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
@@ -66,8 +66,8 @@ LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[Told]]
 
 
 def remember(recorder: Recorder) -> None:
-    """Keeps what launches did, in case a view is asked for later. No view is made, and arrays of many bytes are not
-    kept."""
+    """Keeps the records of launches, from which a view can be made later. No view is made now, and arrays of many bytes
+    are not kept."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner.root, None)
         launches = [Told.of(record) for record in records.values()]
@@ -77,7 +77,8 @@ def remember(recorder: Recorder) -> None:
 
 @contextmanager
 def remembered(recorder: Recorder) -> Iterator[None]:
-    """Keeps the steps of all launches up to the failure of the with."""
+    """In the ``with``, launches are recorded. If the block fails, the steps of all launches up to the failure are
+    kept."""
     try:
         yield
     except BaseException:
@@ -117,7 +118,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
 
 
 def _cost(recorder: Recorder) -> str:
-    """What the recording cost the cell, in words."""
+    """How much time the recording took in the cell, in words."""
     took, cost, copies = recorder.took, recorder.cost, recorder.copies
     share = f" of {seconds(took)} ({cost / took:.0%})" if took else ""
     text = f"Recording took about {seconds(cost)}{share}: {recorder.launches:,} launches were noted, {copies.made} "
@@ -175,11 +176,11 @@ def devices() -> list[tuple[str, str]]:
     return [(row.name, "; ".join(lines(row)).replace(".;", ";")) for row in Backends().rows]
 
 
-def source_lines(source: FunctionSource) -> list[model.Line]:
-    """The source around a kernel: the whole cell, or the function alone if it is in a file."""
+def source_lines(source: FunctionSource, alone: bool = False) -> list[model.Line]:
+    """The source around a kernel: the whole cell, or the function ``alone``, as if it is in a file."""
     lines = [x.rstrip("\n") for x in source.lines]
     first, last = 1, len(lines)
-    if not source.file.startswith("Cell In["):
+    if alone or not source.file.startswith("Cell In["):
         first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
         last = (source.node.end_lineno or first) + source.offset
     return [model.Line(lines[n - 1], n) for n in range(first, last + 1)]
@@ -297,7 +298,7 @@ def _values(plan: Plan, record: LaunchRecord | None) -> Values:
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:
             return values_of_parts(e, live, counted)
-        except KeyError:  # the expression reads a buffer that the launch did not
+        except KeyError:  # the expression reads a buffer that the launch did not read
             return {}
 
     return values
@@ -306,7 +307,7 @@ def _values(plan: Plan, record: LaunchRecord | None) -> Values:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-COMPILE = ("front end", "passes and checks", "machine code")  # the parts of a compile that the history has, too
+COMPILE = ("front end", "passes and checks", "machine code")  # the parts of a compilation, which the history shows, too
 
 
 def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, float]], float]:
@@ -394,7 +395,7 @@ def last_view(kernel: Kernel) -> model.KernelView | None:
     return view
 
 
-MOST_EDITS = 50  # of a kernel
+MOST_EDITS = 50  # the most rows in the history of a kernel
 EDITS: dict[tuple[str, str, int], list[EditView]] = {}
 """(id of a cell, name of a kernel in it, number of the kernel among kernels with that name) -> its runs. An edited
 kernel is a new object in a new file; only the front end's id of the cell ("" if there is none) and the name stay the
@@ -417,7 +418,7 @@ def remember_edit(view: CellView, verdicts: Sequence[Verdict], cell: str = "") -
         rows.append(_row(kernel, worst))
         del rows[:-MOST_EDITS]
         for row in rows[:-2]:
-            row.near.clear()  # and with it the data of its launches
+            row.near.clear()  # drops the data of its launches
         kernel.edits = list(rows)
         texts = [x for x in BEFORE.get(key, []) if x[0] != rows[-1].digest][-1:]
         kernel.before = texts[0][1] if texts else None
@@ -434,7 +435,7 @@ def _worst(verdicts: Sequence[Verdict]) -> float | None:
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:
-    text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # without options
+    text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # without the line of the magic
     parts: dict[str, float] = {}
     launches: dict[str, float] = {}
     for launch in view.launches:

@@ -42,7 +42,7 @@ def label(row: Available) -> str:
 
 
 def place(record: LaunchRecord) -> str:
-    """Where the launch was made, in words."""
+    """Where the launch was made (backend, device or simulation), in words."""
     row = available(home(record))
     return label(row) + (f": {SIMULATION}" if row.simulated else "")
 
@@ -88,7 +88,7 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     run.note = SIMULATION if row.simulated else ""
     run.first, run.seconds = made.first, made.seconds
     run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
-    if row.name == home(record):  # the results that the cell saw
+    if row.name == home(record):  # compared with the results in the cell
         run.arrays = results(record.plan.kernel.buffers, record.outputs, record.returned)
         if record.plan.last_code[0] is not record.plan.kernel:
             run.note = "; ".join(filter(None, (run.note, APART)))

@@ -33,7 +33,7 @@ def check_answer(given: Any, right: Any, hint: str = "") -> None:
 
 
 def _open(given: Any) -> bool:
-    """Whether it is `...`, or a list, function or kernel that contains it."""
+    """Whether the answer is still open: whether it is `...`, or a list, function or kernel that contains `...`."""
     if isinstance(given, (list, tuple)):
         return any(map(_open, given))
     function = given.source.fn if isinstance(given, Kernel) else given
@@ -60,8 +60,8 @@ def _differs(given: Any, right: Any) -> str:
 
 
 def slopes_of(function: Callable[..., float], *points: Sequence[float]) -> Complaint:
-    """For `check_answer`: the answer must be a function that returns the slopes of ``function`` by each argument. It is
-    compared with central differences at the points."""
+    """A test for `check_answer` of an answer that must be a function. This function must return the derivatives of
+    ``function`` with respect to each argument; it is compared with central differences at the points."""
 
     def complaint(given: Callable[..., Any]) -> str:
         for point in points:

@@ -84,7 +84,7 @@ def install(shell: Any) -> None:
     Report.__str__ = lambda self: with_cell_names(_report(self))  # type: ignore[method-assign]
     if not isinstance(warnings.formatwarning, WarningText):
         warnings.formatwarning = WarningText(warnings.formatwarning)
-    if not shell.custom_exceptions:  # that hook is not called for syntax errors; keep another extension's handler
+    if not shell.custom_exceptions:  # another extension's handler stays; not for syntax errors
         shell.set_custom_exc((QuadrantsSyntaxError,), _show)
 
 

@@ -1,5 +1,5 @@
-"""A cell as an experiment: its launches are recorded and, on demand, differentiated and timed. A line shows
-the progress of what takes longer than a second."""
+"""Runs a cell as an experiment: its launches are recorded and, on demand, differentiated, checked and timed. A line
+shows the progress of work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, ``says``, the
-    result of ``--shards``, and ``live``, the program of ``--live`` with ``--grad``, or why there is none."""
+    """What a cell made. ``value``: of its last expression. ``recorder``: of its launches. ``report``: of ``--check``.
+    ``says``: the result of ``--shards``. ``live``: the program of ``--live`` with ``--grad``, or why there is none."""
 
     value: Any
     recorder: Recorder
@@ -68,8 +68,8 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     """Runs the cell; ``progress`` is told what is compiled and checked.
 
     With ``--grad`` everything before the last expression is recorded. Then LOSS.grad is set to 1, all other gradients
-    to 0, and the gradients of the launches run, last first. Then the last expression is evaluated. If that launches a
-    kernel, or nothing was launched before it, it is recorded, too.
+    to 0, and the gradients of the launches run, last first. Then the last expression is evaluated. If this expression
+    launches a kernel, or if no kernel was launched before it, its launches are recorded, too.
     """
     __tracebackhide__ = True
     ensure_session(options)
@@ -81,7 +81,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):
         if options.shards:
-            from quadrants_lab.notebook import split  # imports Dask
+            from quadrants_lab.notebook import split  # imported here, because it imports Dask
 
             execute(cell.body, namespace)
             return Outcome(None, recorder, says=split.compared(*split.parts(cell, namespace), options.shards))
@@ -111,7 +111,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
 
 
 def or_why_not(make: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
-    """What it makes, or the message of its error."""
+    """The result of ``make()``, or the message of the QuadrantsError that it raises."""
     try:
         return make()
     except QuadrantsError as e:
@@ -126,7 +126,7 @@ class NoGradients(Observer):
 
 
 class CellLaunches(Launches):
-    """The launches of a cell with ``--grad``. As the only observer it can launch in the fast way."""
+    """The launches of a cell with ``--grad``. If it is the only observer, launches can take the fast way."""
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         _refuse_gradient(dispatcher)
@@ -162,34 +162,25 @@ class NothingNew(Observer):
 
 def loss(name: str, namespace: dict[str, Any]) -> Dense:
     """The field that LOSS names. Raises if it is no 0-d float field with a gradient."""
+    found, code, why, cure = namespace.get(name), "QL0702", "", ""
     if name not in namespace:
         close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
-        raise QuadrantsRuntimeError(
-            f"--grad {name}: no such name after the program",
-            code="QL0701",
-            help=f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name",
-        )
-    found = namespace[name]
-    if not isinstance(found, Dense):
-        raise QuadrantsRuntimeError(
-            f"--grad {name}: this is of type {type(found).__name__}, not a field", code="QL0702"
-        )
-    if found.shape or found.element_shape or not found.dtype.is_float:
-        shape = found.shape + found.element_shape
-        raise QuadrantsRuntimeError(
-            f"--grad {name}: a loss is one floating point number, {name} is {found.dtype} with shape {shape}",
-            code="QL0702",
-            help="sum it into a field of shape () in a kernel, and name that",
-        )
-    if not found.has_grad():
-        raise QuadrantsRuntimeError(
-            f"--grad {name}: {name} has no gradient", code="QL0702", help="make it with needs_grad=True"
-        )
-    return found
+        code, why = "QL0701", "no such name after the program"
+        cure = f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name"
+    elif not isinstance(found, Dense):
+        why = f"this is of type {type(found).__name__}, not a field"
+    elif (shape := found.shape + found.element_shape) or not found.dtype.is_float:
+        why = f"a loss is one floating point number, {name} is {found.dtype} with shape {shape}"
+        cure = "sum it into a field of shape () in a kernel, and name that"
+    elif not found.has_grad():
+        why, cure = f"{name} has no gradient", "make it with needs_grad=True"
+    else:
+        return found
+    raise QuadrantsRuntimeError(f"--grad {name}: {why}", code=code, help=cure)
 
 
 def differentiate(target: Dense, launches: Launches) -> None:
-    """Runs the gradients of ``target``."""
+    """Sets ``target.grad`` to 1 and all other gradients to 0, and runs the gradients of the launches, last first."""
     if not any(x.differentiates for x in launches.leaves()):
         raise QuadrantsRuntimeError(
             "--grad: the cell launched no kernel that touches anything with a gradient",
@@ -206,7 +197,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
         warnings.warn(text, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     for f in launches.tracked.values():
-        if f.grad is not None:  # also gradients of foreign tensors, which do not belong to the session
+        if f.grad is not None:  # includes gradients of torch tensors, which do not belong to the session
             f.grad.write(..., np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
     assert target.grad is not None
     target.grad.fill(1)
@@ -216,7 +207,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
 
 def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: Callable[[str], None]) -> Report:
     """Runs the gradient doctor on all memory with a gradient that the launches touched, fields of the namespace first,
-    under their first names. ``say`` is told what is being checked."""
+    under their first names. ``say`` is called with a text about the current step."""
     named: dict[int, tuple[str, Differentiable]] = {}
     for name, x in namespace.items():
         own = isinstance(x, Dense) and not name.startswith("_") and x._memory is not target._memory
@@ -226,8 +217,8 @@ def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: 
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
-    """(kernel, mode, median seconds, launches) of each record, launched again without observers. What the launches
-    write is restored."""
+    """Launches the kernels of the records again without observers, to time them. Returns (kernel, mode, median seconds,
+    number of launches) for each. Memory is restored afterwards."""
     return [_time(record) for record in recorder.records() if not record.failed]
 
 
@@ -241,7 +232,8 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
     start = perf_counter()
     while len(took) < MOST_TIMED and (not took or perf_counter() - start < TIMED_SECONDS):
         at = perf_counter()
-        plan.call(*args)
+        with plan.session.lock:
+            plan.call(*args)
         plan.session.finish()
         took.append(perf_counter() - at)
     for name, array in before.items():

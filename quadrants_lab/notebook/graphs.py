@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GRAPHS = {
     "cfg": "the control flow of the forward slice of each task of the gradient",
-    "scc": "its strongly connected components, with what they push",
+    "scc": "its strongly connected components, with the stacks to which they push",
     "sizes": "the expression of each stack's depth, with its values",
     "program": "fields and launches of the last program under a Tape that launched the kernel",
 }
@@ -39,18 +39,15 @@ def graph(kernel: Kernel, name: str) -> Drawing:
         return drawing(_sizes(view))
     views = [g for task in view.graphs if (g := task.cfg if name == "cfg" else task.scc) is not None]
     if not views:
-        what = "launched gradient" if not view.graphs else "stack"
-        raise QuadrantsRuntimeError(
-            f"kernel {kernel.name} has no {what}, so there is no graph {name!r}",
-            code="QL0719",
-            help=f"launch {kernel.name}.grad first" if not view.graphs else 'graph("cfg") has the control flow',
-        )
+        what = "stack" if view.graphs else "launched gradient"
+        cure = 'graph("cfg") has the control flow' if view.graphs else f"launch {kernel.name}.grad first"
+        raise _none(f"kernel {kernel.name} has no {what}, so there is no graph {name!r}", cure)
     title = f"{kernel.name}: {views[0].title if len(views) == 1 else name}"
     return drawing(dot(views, title), lambda: _drawn(views))
 
 
 def _drawn(views: Sequence[GraphView]) -> dict[str, str]:
-    """Our own drawing: one graph as SVG, several below each other."""
+    """The drawing that notebooks show without Graphviz: the graphs as SVG, one below the other."""
     if len(views) == 1:
         return {"image/svg+xml": svg(views[0])}
     return {"text/html": static([[head(view.title), Graph(view)] for view in views])}
@@ -74,11 +71,8 @@ def _sizes(view: KernelView) -> str:
             nodes.append(Node(f"s{stack.stack}", f"stack {stack.name}", (), "push", note))
             edges.append(Edge(f"s{stack.stack}", add(stack.size)))
     if not nodes:
-        raise QuadrantsRuntimeError(
-            f"kernel {view.name} keeps nothing on a stack, or its gradient was not launched, so there are no sizes",
-            code="QL0719",
-            help=f"launch {view.name}.grad first",
-        )
+        why = f"kernel {view.name} keeps nothing on a stack, or its gradient was not launched, so there are no sizes"
+        raise _none(why, f"launch {view.name}.grad first")
     return digraph(f"{view.name}: depth of each stack", nodes, edges)
 
 
@@ -91,9 +85,10 @@ def program(report: Report) -> Drawing:
 def _program(view: KernelView) -> Drawing:
     reports = [report for report in view.tapes if report.steps]
     if not reports:
-        raise QuadrantsRuntimeError(
-            f"no program of {view.name} under a Tape was recorded, so there is no graph of it",
-            code="QL0719",
-            help="launch it under a Tape in a %%qdkernel cell; or, anywhere, tape.graph() after the with",
-        )
+        cure = "launch it under a Tape in a %%qdkernel cell; or, anywhere, tape.graph() after the with"
+        raise _none(f"no program of {view.name} under a Tape was recorded, so there is no graph of it", cure)
     return program(reports[-1])
+
+
+def _none(why: str, help: str) -> QuadrantsRuntimeError:
+    return QuadrantsRuntimeError(why, code="QL0719", help=help)

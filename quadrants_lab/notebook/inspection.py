@@ -16,7 +16,7 @@ from quadrants_lab.widgets.tree import Tree
 
 
 class Shown:
-    """A tree as an object that displays itself, in a notebook and in a terminal."""
+    """A tree of `widgets.tree` as an object that displays itself, in a notebook and in a terminal."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -31,9 +31,17 @@ class Shown:
         return static(self.tree)
 
 
+# JupyterLab puts a sentence without elements in the place of a widget whose model is gone: "Error displaying widget:
+# model not found". Above a static copy it says nothing.
+NO_ERROR = (
+    "<style>.jp-OutputArea-child:has(+.jp-OutputArea-child [data-qd-static]) .jupyter-widgets:not(:has(*))"
+    "{display:none}</style>"
+)
+
+
 class Displayable:
     """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
-    ``text`` and ``static``: the latter two, for a subclass that does not make them."""
+    ``text`` and ``static`` are the text and the HTML of a subclass that does not compute them."""
 
     def __init__(self, shape: dict[str, Any], text: str, static: str) -> None:
         self.shape, self._text, self._static = shape, text, static
@@ -74,7 +82,7 @@ class Displayable:
         uid = secrets.token_hex(4)
         if (widget := self.widget(uid)) is not None:
             display(widget)
-        display(HTML(self.static(uid)))
+        display(HTML(NO_ERROR + self.static(uid)))
 
     def widget(self, uid: str) -> Any:
         """The widget, or None if its packages are not installed; then only the static copy is shown."""

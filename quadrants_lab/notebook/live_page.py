@@ -29,6 +29,7 @@ from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.ir.walk import find, types_of
+from quadrants_lab.notebook.collect import source_lines
 from quadrants_lab.notebook.live_steps import steps_of
 from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 Array = npt.NDArray[Any]
-Before = Callable[[Any, str], Array | None]  # memory or array, its buffer -> values before the program, if known
-MOST_BYTES = 64 << 20  # of arrays that a page takes along
+Before = Callable[[Any, str], Array | None]  # (memory or array, its buffer) -> values before the program, if known
+MOST_BYTES = 64 << 20  # the most bytes of all arrays that a page contains
 MOST_LAUNCHES = 1000
 HEAD = {
     "status": L.STATUS, "failed": L.FAILED, "what": L.FAIL_WHAT, "count": L.FAIL_COUNT, "values": L.FAIL_VALUES,
@@ -71,7 +72,8 @@ def not_live(name: str, why: str, help: str = "") -> QuadrantsRuntimeError:
 
 @deeply_recursive
 def describe(kernel: N.Kernel, options: CompileOptions, file: str, lanes: bool = True) -> dict[str, Any]:
-    """A kernel as data: its module, the one for engines without vectors, and where its launch frame has what."""
+    """A kernel as data for the page: its WebAssembly module, a module for engines without vectors, and the layout of
+    its launch frame."""
     one = replace(kernel, body=tuple(replace(t, lanes=0, why="one by one") for t in kernel.tasks))
     wide = LaneSchedule(options.fast_math, options.reproducible)(kernel) if lanes else one
     words = L.gpu_layout(wide)
@@ -111,17 +113,10 @@ def describe(kernel: N.Kernel, options: CompileOptions, file: str, lanes: bool =
 
 
 def _logging(kernel: N.Kernel, options: CompileOptions, source: FunctionSource) -> dict[str, Any]:
-    """The kernel that logs an iteration as data, and the steps that its log means."""
+    """Data about the kernel variant that logs one iteration: the module, and the steps that the log stands for."""
     logging, runs = log_values(kernel)
     found = describe(logging, options, source.file, lanes=False)
     return found | {"tasks": steps_of(kernel, runs, source, added_names(source.node))}
-
-
-def source_lines(source: FunctionSource) -> list[tuple[int, str]]:
-    """The lines of a kernel, with their numbers."""
-    first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
-    last = (source.node.end_lineno or first) + source.offset
-    return [(n, source.lines[n - 1].rstrip("\n")) for n in range(first, last + 1)]
 
 
 def text(data: bytes) -> str:
@@ -143,7 +138,7 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
         kernels.append(made.gradient)
         found["steps"]["reverse"] = _logging(made.gradient, made.gradient_options, compiled.source)
     found["passive"] = not any(b.grad for b in compiled.lowered.kernel.buffers.values())
-    found["source"] = source_lines(compiled.source)
+    found["source"] = [(line.span_line, line.text) for line in source_lines(compiled.source, alone=True)]
     found["uses"] = kernels  # taken out before the page is written
     return found
 
@@ -152,7 +147,8 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
 
 
 class Program:
-    """Launches and Python's writes as data. ``before``: finds the values before the program."""
+    """A program as data for the page: its launches and Python's writes, in order. ``before`` finds the values of memory
+    before the program."""
 
     def __init__(self, title: str, before: Before) -> None:
         if why := probe():
@@ -161,8 +157,8 @@ class Program:
         self.arrays: list[dict[str, Any]] = []
         self.kernels: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
-        self.numbers: dict[Any, int] = {}  # memory or array -> number of the array
-        self.of: dict[int, int] = {}  # what was compiled -> number of the kernel
+        self.numbers: dict[Any, int] = {}  # memory or array -> number of the array in the data
+        self.of: dict[int, int] = {}  # id of compiled code -> number of the kernel in the data
         self.uses: list[list[N.Kernel]] = []
         self.kept_alive: list[Any] = []
         self.touched: set[int] = set()
@@ -170,7 +166,7 @@ class Program:
         self.title = title
 
     def array(self, it: Any, name: str, derivative: bool = False) -> int:
-        """The number of a memory or array."""
+        """The number, in the data, of a memory or array; a new one is added."""
         key = it.serial if isinstance(it, Memory) else id(it)
         if key in self.numbers:
             return self.numbers[key]
@@ -233,7 +229,8 @@ class Program:
         return bound
 
     def _roles(self, kernel: N.Kernel, bind: Mapping[str, int]) -> None:
-        """What a launch reads that nothing has written is an input; what it writes is an output."""
+        """Marks arrays as inputs (a launch reads values that no earlier launch wrote) and outputs (a launch writes
+        them)."""
         for s in find(kernel.body, N.Access):
             if s.buffer not in bind:
                 continue
@@ -242,7 +239,7 @@ class Program:
                 self.touched.add(bind[s.buffer])
                 array["input"] = s.loads
                 if not array["input"] and not array["known"]:
-                    array["values"] = 0  # what it was before the launch does not matter, or is not known
+                    array["values"] = 0  # the values before the launch are not needed, or not known
             array["output"] |= isinstance(s, N.Write)
 
     def write(self, memory: Memory, elements: Sequence[tuple[Any, Any]]) -> None:
@@ -258,8 +255,8 @@ class Program:
             self.steps.append({"write": number, "at": at.reshape(-1).tolist(), **packed(data)})
 
     def data(self, loss: int | None = None, seeds: Mapping[int, Array] | None = None) -> dict[str, Any]:
-        """All of it, for JSON. ``loss``: the number of the array that is differentiated; else ``seeds`` has the
-        gradients of the outputs."""
+        """The whole program, as data for JSON. ``loss``: the number of the array that is differentiated; without it
+        ``seeds`` has the gradients of the outputs."""
         shown = ("name", "dtype", "shape", "grad", "input", "output", "derivative")
         arrays = [{key: a[key] for key in shown} | packed(a["values"]) for a in self.arrays]
         if loss is None:
@@ -288,7 +285,7 @@ def number_of(value: Any) -> Any:
 
 
 def packed(values: Any) -> dict[str, Any]:
-    """An array for JSON: one value that all elements have, or the bytes."""
+    """An array for JSON: a single number if all elements have this value, else the bytes."""
     array = np.ascontiguousarray(values)
     raw = array.reshape(-1).view("u1").reshape(-1, array.itemsize) if array.size else np.zeros((0, 1), "u1")
     if not raw.any():
@@ -320,7 +317,7 @@ def of_kernel(dispatcher: Dispatcher) -> dict[str, Any]:
 
 
 def _seeds(program: Program, last: Plan, gradient: Dispatcher | None) -> dict[int, Array]:
-    """What was in the gradients of the outputs before the last recorded gradient."""
+    """The values that the gradients of the outputs had before the last recorded launch of the gradient."""
     back = None if gradient is None else last_case(gradient)
     seeds = {}
     for buffer, n in program.steps[0]["bind"].items() if back is not None else ():
@@ -374,7 +371,7 @@ def of_cell(launches: Launches, loss: Any) -> dict[str, Any]:
     names = dict.fromkeys(plan.kernel.name for plan, _ in launched(launches))
     program = of_launches(launches, ", ".join(names))
     for kernel in program.kernels:
-        kernel["source"] = []  # it stands above, in the cell
+        kernel["source"] = []  # the page shows the cell's source above
     return program.data(program.numbers.get(loss._memory.serial))
 
 

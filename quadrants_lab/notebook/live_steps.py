@@ -1,5 +1,6 @@
-"""The steps of an iteration as data for a page that computes: what a kernel that logs its values (`log_values`) writes,
-and the elements of the stepper, which `widgets/live_page/steps.js` fills."""
+"""The steps of an iteration as data for a page that computes. A kernel that logs its values (`log_values`) writes a
+list of numbers; the data say which statement each number belongs to. They also contain the elements of the stepper,
+which `widgets/live_page/steps.js` fills."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ from quadrants_lab.widgets.tree import Lines
 def steps_of(
     kernel: N.Kernel, runs: Sequence[Runs], source: FunctionSource, compilers: Set[str]
 ) -> list[dict[str, Any]]:
-    """For each task: what its runs of statements log, by the number of the run; texts of constants; the statements,
-    stacks and hidden names as `step_data` has them; the stepper's HTML. ``compilers``: see `Statements`."""
+    """For each task: the log entries of each run of statements, by the number of the run; the texts of constants; the
+    statements, stacks and hidden names in the form of `step_data`; and the stepper's HTML. ``compilers`` are names that
+    only the compiler uses, see `Statements`."""
     found, tasks = [], kernel.tasks
     for n, task in enumerate(tasks):
         statements = Statements(kernel, task, source.file, compilers)
@@ -44,8 +46,9 @@ def steps_of(
 
 
 def _entry(logged: Logged, statements: Statements, back: Set[int]) -> list[Any]:
-    """Number of the statement (-1: it is not shown); ids and dtypes of what it defines; ids of what it reads; and for
-    an access the buffer and a text for what is written, for a While its id."""
+    """The log entry of a statement: its number (-1: it is not shown); ids and dtypes of the values that it defines; ids
+    of the values that it reads; then, for an access, the buffer and a text for the written value, and for a While its
+    id."""
     s = logged.stmt
     defs = [[id, t.name] for id, t in logged.defs]
     if type(s) in QUIET:

@@ -3,8 +3,8 @@
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -104,7 +104,7 @@ class QuadrantsMagics(Magics):
             if options.live:
                 _show_live(ran)
             Inspection(view).display(self.shell)
-        except Exception as e:  # the cell itself succeeded, which a broken view must not hide
+        except Exception as e:  # an error in the view must not hide that the cell succeeded
             if report is not None and in_notebook(self.shell):
                 self._verdict(report)
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
@@ -125,7 +125,7 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdcheck(self, line: str) -> None:
-        """`%qdcheck loss program()`: `%%qdkernel --grad loss --check` over the rest of the line."""
+        """`%qdcheck loss program()`: the same as `%%qdkernel --grad loss --check` with ``program()`` as the cell."""
         __tracebackhide__ = True
         loss, _, program = line.strip().partition(" ")
         if not program:
@@ -137,18 +137,20 @@ class QuadrantsMagics(Magics):
         """`%qdinspect k`: the inspector of kernel k, as of its last launches in a `%%qdkernel` cell, or of its last
         ones if there were none."""
         __tracebackhide__ = True
-        kernel = self._kernel("%qdinspect", line.strip())
+        self._display(partial(show, self._kernel("%qdinspect", line.strip())))
+
+    def _display(self, make: Callable[[], Inspection]) -> None:
         try:
-            inspection = show(kernel)
+            inspection = make()
         except QuadrantsError as e:
             errors.show_as_text(e)
         inspection.display(self.shell)
 
     @line_magic
     def qdstep(self, line: str) -> None:
-        """`%qdstep k 3`: iteration 3 (of two loops `3,5`; the first one where none is given) of the last gradient
-        launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards. `--launch 7`: of launch 7 of
-        the program; `--step 40`, `--line 12`: there."""
+        """`%qdstep k 3`: shows iteration 3 (`3,5` for two nested loops; by default the first iteration) of the last
+        gradient launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards. `--launch 7` takes
+        launch 7 of the program; `--step 40` or `--line 12` opens at that step or line."""
         __tracebackhide__ = True
         given = dict(_PLACE.findall(line))
         name, _, lane = _PLACE.sub("", line).strip().partition(" ")
@@ -157,11 +159,7 @@ class QuadrantsMagics(Magics):
         step, at = given.get("step"), given.get("line")
         where = f"step-{int(step) - 1}" if step else f"line-{at}--1" if at else ""
         kernel = self._kernel("%qdstep", name)
-        try:
-            inspection = stepper(kernel, lane.strip(), int(given.get("launch", 0)), where)
-        except QuadrantsError as e:
-            errors.show_as_text(e)
-        inspection.display(self.shell)
+        self._display(partial(stepper, kernel, lane.strip(), int(given.get("launch", 0)), where))
 
     def _kernel(self, magic: str, name: str) -> Kernel:
         known = self.names("kernel")
@@ -169,9 +167,7 @@ class QuadrantsMagics(Magics):
         if not name:
             raise UsageError(f"{magic} takes the name of a kernel; {there}")
         first, *rest = name.split(".")
-        found = self.shell.user_ns.get(first)
-        for attribute in rest:
-            found = getattr(found, attribute, None)
+        found = reduce(lambda x, attribute: getattr(x, attribute, None), rest, self.shell.user_ns.get(first))
         if isinstance(found, BoundKernel):
             found = found.kernel
         if found is None:
@@ -187,23 +183,19 @@ class QuadrantsMagics(Magics):
 
     def names(self, kind: str) -> Sequence[str]:
         """Completions of a kind: backends, numbers of shards, fields that can be a loss, or kernels."""
-        if kind == "arch":
-            return names()
-        if kind == "count":
-            return ("2", "4", "8")
-        if kind == "pane":
-            return list(NAMES)
-
-        def fits(v: Any) -> bool:
-            if kind == "loss":
-                return isinstance(v, Dense) and v.has_grad() and not (v.shape or v.element_shape)
-            return isinstance(v, Kernel)
-
-        return sorted(k for k, v in self.shell.user_ns.items() if not k.startswith("_") and fits(v))
+        fixed = {"arch": names(), "count": ("2", "4", "8"), "pane": list(NAMES)}
+        if kind in fixed:
+            return fixed[kind]
+        named = ((k, v) for k, v in self.shell.user_ns.items() if not k.startswith("_"))
+        if kind == "loss":
+            losses = ((k, v) for k, v in named if isinstance(v, Dense) and not (v.shape or v.element_shape))
+            return sorted(k for k, v in losses if v.has_grad())
+        return sorted(k for k, v in named if isinstance(v, Kernel))
 
 
 def _show_live(ran: experiment.Outcome) -> None:
-    """A panel for the cell's program, or for each of its kernels; with the reason where there can be none."""
+    """Displays a live panel for the cell's program, or for each of its kernels; if a panel is impossible, the
+    reason."""
     from quadrants_lab.notebook.live_page import of_kernel
     from quadrants_lab.widgets.live_page import panel
 
@@ -242,18 +234,15 @@ def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
         if available(home(record)).simulated:
             notes.append(f"the cell ran on {place(record)}")
         elif arches and home(record) != arches[0] and available(arches[0]).runs:
-            notes.append(
-                f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}; "
-                f"qd.init(arch=qd.{arches[0]}) makes a session there"
-            )
+            where = f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}"
+            notes.append(f"{where}; qd.init(arch=qd.{arches[0]}) makes a session there")
     return list(dict.fromkeys(notes))
 
 
 def _timing_table(recorder: Recorder) -> str:
-    rows = experiment.timings(recorder)
     return "\n".join(
         f"{kernel:<16} {MODES[mode]:<12} {seconds(median):>9}   median of {count} launches"
-        for kernel, mode, median, count in rows
+        for kernel, mode, median, count in experiment.timings(recorder)
     )
 
 

@@ -1,7 +1,7 @@
-"""`jupyter nbconvert --to qdhtml`: nbconvert's page without anything that is loaded from another host.
+"""`jupyter nbconvert --to qdhtml`: the HTML page of nbconvert, but without scripts or styles from other hosts.
 
-nbconvert's own page loads scripts for formulas, diagrams and widgets from other hosts. This one has none of them, and
-shows the static copy of an inspector, which needs no script.
+nbconvert's own page loads scripts for formulas, diagrams and widgets from other hosts. This page has none of these, and
+shows inspectors as static copies, which need no script.
 """
 
 import copy

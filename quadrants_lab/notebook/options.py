@@ -24,23 +24,17 @@ class Option:
 
 
 OPTIONS = (
-    Option(
-        "--arch", "arch", "backends, with commas: a session starts on the first; launches are repeated on the others"
-    ),
+    Option("--arch", "arch", "backends, with commas: on the first a session starts; the others repeat the launches"),
     Option("--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"),
     Option("--check", "", "with --grad: compare each gradient with finite differences of the loss"),
-    Option(
-        "--shards",
-        "count",
-        "of a cell that ends in fn(params, data): cut the data into so many parts, which run on workers, and compare "
-        "the sum of their gradients with that of the whole",
-    ),
+    Option("--shards", "count", "of a cell that ends in fn(params, data): cut the data into so many parts, which run "
+           "on workers, and compare the sum of their gradients with the gradient of the whole"),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
-    Option("--live", "", "a panel in which the cell's kernels and gradients run in the browser, on other numbers"),
-    Option("--quiet", "", "no inspector"),
-    Option("--open", "pane", "the pane that the inspector shows first, for instance stacks or tape"),
+    Option("--live", "", "show a panel in which kernels and gradients run in the browser, on numbers that you change"),
+    Option("--quiet", "", "show no inspector"),
+    Option("--open", "pane", "show this pane of the inspector first, for instance stacks or tape"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def usage() -> str:
-    """One line an option."""
+    """The help text, with one line for each option."""
     rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<15} {o.help}" for o in OPTIONS]
     return "\n".join(["%%qdkernel takes:", *rows])
 
@@ -71,10 +65,7 @@ def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOp
     """The options on a magic's line; UsageError with the list of options, or of arches, for a wrong line."""
     parser = _Parser(prog="%%qdkernel", add_help=False, allow_abbrev=False)
     for o in OPTIONS:
-        if o.value:
-            parser.add_argument(o.flag, default="")
-        else:
-            parser.add_argument(o.flag, action="store_true")
+        parser.add_argument(o.flag, **{"default": ""} if o.value else {"action": "store_true"})  # type: ignore[arg-type]
     parser.add_argument("--help", "-h", action="store_true")
     try:
         words = shlex.split(line)
@@ -96,9 +87,8 @@ def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOp
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
     if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):
         raise UsageError("--shards takes a number from 2 on, and no --grad: fn differentiates by itself")
-    told = {o.flag[2:]: getattr(given, o.flag[2:]) for o in OPTIONS}
-    told |= {"arch": arch, "shards": int(given.shards or 0)}
-    return CellOptions(**told)
+    del given.help
+    return CellOptions(**{**vars(given), "arch": arch, "shards": int(given.shards or 0)})
 
 
 STEP_FLAGS = ("--launch", "--step", "--line")
@@ -110,18 +100,14 @@ def candidates(line: str, names: Names) -> list[str]:
     """Completions of the last word of the line; none for lines of other magics."""
     words = line.split(" ")
     magic, last, flag = words[0], words[-1], words[-2] if len(words) > 2 else ""
-    if len(words) < 2:
-        return []
-    found: Sequence[str]
+    found: Sequence[str] = ()
     if magic in _FIRST and len(words) == 2:
         found = names(_FIRST[magic])
     elif magic == "%qdstep":
         found = () if flag in STEP_FLAGS else STEP_FLAGS
-    elif magic == "%%qdkernel":
+    elif magic == "%%qdkernel" and len(words) > 1:
         kind = next((o.value for o in OPTIONS if o.flag == flag), "")
         found = names(kind) if kind else [o.flag for o in OPTIONS if o.flag not in words[:-1]]
-    else:
-        return []
     *before, last = last.split(",")
     return [f for f in found if f.startswith(last) and f not in before]
 
@@ -135,8 +121,7 @@ def matcher(names: Names) -> Any:
         if not line.startswith(("%%qdkernel ", *(f"{magic} " for magic in _FIRST))):
             return SimpleMatcherResult(completions=[], suppress=False)
         found = [SimpleCompletion(c, type="param") for c in candidates(line, names)]
-        return SimpleMatcherResult(
-            completions=found, suppress=True, matched_fragment=re.split("[ ,]", line)[-1], ordered=True
-        )
+        last = re.split("[ ,]", line)[-1]
+        return SimpleMatcherResult(completions=found, suppress=True, matched_fragment=last, ordered=True)
 
     return complete

@@ -1,4 +1,4 @@
-"""What the command line shows, as data for JSON."""
+"""Converts the objects that the command line prints to data for JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report, Verdict
 from quadrants_lab.runtime.record.inspect import Sizes
 
-# class -> properties that stand beside its fields
+# class -> properties that are added to its fields
 _MORE: dict[type, tuple[str, ...]] = {
     Available: ("runs",),
     Cause: ("file", "line", "statement"),

@@ -1,4 +1,4 @@
-"""What a long cell or export does, on one line that is kept up to date."""
+"""Shows the progress of a long cell or export on one line, which is kept up to date."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TextIO
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date, or on ``out`` if
-    somebody sees that. It shows the line after ``patience`` seconds, and polls every ``pause`` seconds."""
+    """A thread that polls the attribute ``now``, a text such as "compiling: kernel 3", and keeps a line with this text
+    up to date. The line is on standard output, or on ``out`` if that is a terminal or notebook. The line appears after
+    ``patience`` seconds; ``now`` is polled every ``pause`` seconds."""
 
     def __init__(self, patience: float = 1.0, pause: float = 0.25, out: TextIO | None = None) -> None:
         self.patience, self.pause, self.out = patience, pause, out

@@ -34,8 +34,8 @@ from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.session import Session, Settings
 from quadrants_lab.widgets.model import Lazy, RooflineView
 
-SAMPLES = 5  # iterations of a task that are counted
-MOST_STEPS = 200_000  # statements that are counted
+SAMPLES = 5  # the number of iterations of a task whose work is counted
+MOST_STEPS = 200_000  # the most statements that are counted
 ROUNDS = 5  # measurements of the device, of which the best one is used
 FUNCTION = 20  # operations of an elementary function: about as many as its polynomial has
 _ONE = {"abs", "add", "div", "fma", "max", "min", "mod", "mul", "neg", "rcp", "rsqrt", "select", "sqrt", "sub"}
@@ -88,7 +88,7 @@ class _Counter:
         self.inside = False
 
     def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
-        """Some iterations at equal distances, in row-major order."""
+        """Up to `SAMPLES` iterations of the task, at equal distances in row-major order."""
         shape = tuple(map(len, box))
         total = prod(shape)
         places = sorted({(2 * k + 1) * total // (2 * SAMPLES) for k in range(SAMPLES)}) if total else []

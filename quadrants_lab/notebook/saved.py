@@ -50,7 +50,7 @@ class Saved(Displayable):
 
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
-    """Everything that the inspector can show, as data for JSON, including the steps of ``iterations``."""
+    """Everything that the inspector can show, including the steps of ``iterations``, as data for JSON."""
     with Progress(out=sys.stderr) as progress:
         found = answers(view, lambda part: progress.tell(f"exporting {view.title}: {part}"))
     for n, kernel in enumerate(view.kernels):
@@ -60,7 +60,7 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
                 request = f"{n}/steps/{launch.id}/{launch.task}/{str(lane).strip('()')}"
                 tree = answer(view, request)
                 found[request] = write(tree)
-                if any('"cut":true' in x.attributes.get("data-stepper", "") for x in controls(tree)):  # it is longer
+                if any('"cut":true' in x.attributes.get("data-stepper", "") for x in controls(tree)):  # more steps
                     found |= {f"{request}/{at}": render(view, f"{request}/{at}") for at in ("turn", "last")}
     text, static = as_text(cell(view)), static_html(view)
     return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}

@@ -25,7 +25,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import CellView
 
-_WIDTH, _HEIGHT = 480, 60  # of the picture, in pixels
+_WIDTH, _HEIGHT = 480, 60  # size of the picture in pixels
 
 
 def inspect_shard(fn: Callable[[Any, Any], Any], params: Any, shard: Any, client: Any = None) -> Inspection | Saved:
@@ -106,7 +106,7 @@ class Running(Live):
     """`map_gradients` in a thread, so that the notebook can be used meanwhile. The object displays itself like
     `Live`, with a button that stops the shards. ``options``: the options of `map_gradients`."""
 
-    _repr_html_ = None  # it is displayed as a widget
+    _repr_html_ = None  # displayed as a widget instead
 
     def __init__(self, fn: Callable[[Any, Any], Any], params: Any, shards: Sequence[Any], **options: Any) -> None:
         import ipywidgets

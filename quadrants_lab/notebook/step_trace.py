@@ -1,4 +1,5 @@
-"""The trace of an iteration as plain data for the stepper: statements, values as text, and a summary of the past."""
+"""The trace of an iteration as plain data for the stepper: statements, values as text, and, for a trace that begins
+later, a summary of the events before."""
 
 import math
 from collections.abc import Mapping, Sequence, Set
@@ -124,7 +125,8 @@ def _statement(e: Event, kind: str, text: str, file: str, column: Mapping[int, i
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a prime for each earlier entry of the same name, such as a variable's value before the loop."""
+    """Makes the names distinct: each name gets a prime for every earlier entry of the same name, such as a variable's
+    value before the loop."""
     out: list[str] = []
     for name in names:
         while name and name in out:
@@ -157,7 +159,8 @@ def element(buffer: str, at: Sequence[int]) -> str:
 
 
 def written(s: N.Store | N.Atomic, value: str, old: str = "") -> str:
-    """What the statement does to its element, after the element's name."""
+    """The text that follows the element's name in the stepper: what the statement does to the element, for example "=
+    3.0"."""
     if isinstance(s, N.Store):
         return f" = {value}"
     sign = _WRITTEN.get(s.op)

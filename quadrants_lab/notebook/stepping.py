@@ -28,7 +28,7 @@ from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.widgets import model
 
 MOST_KNOWN = 4  # windows of a launch that are cached
-MOST_SECONDS = 2.0  # for finding the steps of all findings before they are shown
+MOST_SECONDS = 2.0  # the time limit for finding the steps of all causes before a report is shown
 _BACK = ("dot product", "custom gradient")  # kinds of causes that lie in the gradient
 _WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # kind of cause -> place for `wanted`
 _Key = tuple[int, str, str]  # task, iteration, place
@@ -60,7 +60,7 @@ class _Kernel:
         self.at = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))
 
     def first(self, test: Callable[[N.Stmt], bool], otherwise: int = 0) -> int:
-        """The number of the first task with such a statement."""
+        """The number of the first task with a statement for which ``test`` is true; else ``otherwise``."""
         return next((n for n, t in enumerate(self.tasks) if any(test(s) for s in walk(t.body))), otherwise)
 
     def task_of(self, line: int) -> int:
@@ -68,7 +68,7 @@ class _Kernel:
 
 
 class _Launch:
-    """Makes the steps of a launch from its kernel and data."""
+    """Makes the steps of one recorded launch from its kernel and its data."""
 
     def __init__(self, record: LaunchRecord, of: _Kernel) -> None:
         self.of, self.number, self.mode = of, record.launch, MODES[record.mode]

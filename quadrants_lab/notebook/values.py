@@ -1,5 +1,4 @@
-"""Data in the form that the panes show: arrays as text and as what pictures show, numbers, and the results of a
-launch."""
+"""Data in the form that the panes show: arrays as text and as pictures, numbers, and the results of a launch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +13,8 @@ from quadrants_lab.widgets.model import ArrayView, Pictured
 
 
 def results(buffers: Mapping[str, Buffer], outputs: Arrays | None, returned: Mapping[str, Any]) -> list[ArrayView]:
-    """What a launch of a kernel with these buffers wrote and returned."""
+    """The results of a launch of a kernel with these buffers: the arrays that it wrote, and the numbers that it
+    returned."""
     arrays = everything(outputs or {}, returned)
     return [array_view(_name(name, returned), buffers[name].dtype, array) for name, array in arrays.items()]
 
@@ -59,8 +59,7 @@ MOST_HELD = 1 << 19  # values of a picture's slices
 
 def pictured(array: npt.NDArray[Any]) -> Pictured | None:
     """What a picture of the array shows; None for fewer than three elements. A one-dimensional array is a row, and the
-    axes before the last two count its slices. The scale goes from the least to the greatest value, around 0 if there
-    are both signs."""
+    axes before the last two count its slices."""
     if array.size < 3:
         return None
     stack = array.reshape((1, 1, -1) if array.ndim == 1 else (-1, *array.shape[-2:]))
@@ -69,23 +68,21 @@ def pictured(array: npt.NDArray[Any]) -> Pictured | None:
     slices = sorted({int(n) for n in np.linspace(0, len(stack) - 1, min(len(stack), max(1, MOST_HELD // each)))})
     values = np.stack([_blocks(_blocks(stack[n].astype(np.float64), block[0]).T, block[1]).T for n in slices])
     finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    if low < 0 < high:
-        low, high = -max(-low, high), max(-low, high)
     first = max((n for n in range(len(slices)) if values[n].any()), default=0)
-    held = values.astype(np.float32) if max(abs(low), abs(high)) < 1e38 else values
-    return Pictured(array.shape, slices, held, block, low, high, first)
+    held = values.astype(np.float32) if np.abs(finite).max(initial=0) < 1e38 else values
+    return Pictured(array.shape, slices, held, block, bool((finite < 0).any() and (finite > 0).any()), first)
 
 
 def _block(rows: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of the blocks whose means are shown: as many of both, unless that leaves very few."""
+    """The rows and columns of the blocks of elements whose means are shown: square blocks, unless too few blocks would
+    be left."""
     high, wide = -(-rows // MOST_ROWS), -(-columns // MOST_COLUMNS)
     both = max(high, wide)
     return (both, both) if min(rows, columns) >= 4 * both else (high, wide)
 
 
 def _blocks(array: npt.NDArray[np.float64], together: int) -> npt.NDArray[np.float64]:
-    """The means of so many rows each."""
+    """The means of ``together`` rows each."""
     if together == 1:
         return array
     starts = np.arange(0, len(array), together)

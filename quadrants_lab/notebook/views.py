@@ -23,7 +23,7 @@ LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
     "hsaco": "gas", "c": "c",
 }  # fmt: skip
-MOST_USES = 6  # uses of a stack's value that are named
+MOST_USES = 6  # the most uses of a stack's value that are named
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # expression -> values of its parts, by position
 
 
@@ -106,17 +106,20 @@ class _Flow:
         return after
 
 
+def texts(kernel: N.Kernel) -> dict[int, str]:
+    """The first line of each statement, without the brace and id of a statement with blocks."""
+    found = statement_lines(kernel)
+    return {s.id: re.sub(r" \{( #\d+)?$", "", text.strip()) for text, s in reversed(found) if s is not None}
+
+
 def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[model.TaskGraphs]:
     """The graphs of each task of a sized reverse kernel: control flow and strongly connected components."""
-    text: dict[int, str] = {}
-    for shown, stmt in statement_lines(kernel):
-        if stmt is not None:
-            text.setdefault(stmt.id, shown.strip())
+    text = texts(kernel)
     out = []
     for n, task in enumerate(kernel.tasks, 1):
         flow = _Flow(task, lambda loop: f"loop at line {model.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in of_kind(task.body, N.AdStackAlloca)}
-        # no guard separates the forward slice from the reverse where no stack is used: then the graph shows both
+        # without stacks there is no guard between the forward slice and the reverse code, and the graph shows both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
         title += f"task {n} of {len(kernel.tasks)}" if len(kernel.tasks) > 1 else "the task"
         if line := model.span_line(task.span, file):
@@ -131,20 +134,15 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
 
 def _box(n: int, node: _Node, text: Mapping[int, str], file: str) -> model.NodeView:
     lines = [
-        model.Line(_head(text.get(s.id, "")), model.span_line(s.span, file), s.id, s.adjoint_of)
+        model.Line(text.get(s.id, ""), model.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts
         if not isinstance(s, N.Yield) or s.values
     ]
     at = 0
     if node.loop is not None:
         at = model.span_line(node.loop.span, file)
-        lines.insert(0, model.Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
+        lines.insert(0, model.Line(text.get(node.loop.id, ""), at, node.loop.id))
     return model.NodeView(str(n), node.label, lines, node.kind, at)
-
-
-def _head(text: str) -> str:
-    """The first line of a statement, without the brace and id of a statement with blocks."""
-    return re.sub(r" \{( #\d+)?$", "", text)
 
 
 def _condensed(
@@ -273,7 +271,7 @@ def lines_of(
 def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> model.CodeView:
     """The code of a stage, tied to source lines. ``lines``: result of `lines_of`."""
     text = stage.text.splitlines()
-    ids = (*stage.ids, *(-1 for _ in text))  # some stages do not know the statements of their lines
+    ids = (*stage.ids, *(-1 for _ in text))  # some stages do not say to which statement a line belongs
     measures = [("lines", stage.lines), ("instructions", stage.instructions), ("phis", stage.phis)]
     measures += [("bytes of text", stage.bytes), ("bytes of code", stage.code_bytes)]
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]

@@ -150,8 +150,8 @@ class Session:
             if self._device is None:
                 try:
                     device = self._opened()
-                # a driver may refuse another device until Python has freed the devices of ended sessions
                 except Exception:
+                    # a driver may refuse another device until Python has freed the devices of ended sessions
                     gc.collect()
                     device = self._opened()
                 device.set_seed(self.settings.random_seed)

@@ -437,14 +437,15 @@ def test_each_run_refuses_a_numpy_array_in_a_checkpoint() -> None:
             p.run(lambda p: qd.ad.checkpoint(p.add_array)(p.host))
 
 
-def test_other_observers_see_the_launches_of_an_equal_run() -> None:
-    class Seen(Observer):
-        def __init__(self) -> None:
-            self.kernels: list[str] = []
+class Seen(Observer):
+    def __init__(self) -> None:
+        self.kernels: list[str] = []
 
-        def after(self, plan, args, token, failed) -> None:
-            self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
+    def after(self, plan, args, token, failed) -> None:
+        self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
 
+
+def test_observers_around_an_equal_run_see_its_launches() -> None:
     p, found = Program(), []
     for n in range(5):
         with watch(Seen()) if n % 2 else nullcontext():
@@ -453,6 +454,18 @@ def test_other_observers_see_the_launches_of_an_equal_run() -> None:
     names = "add scale measure copy norm _copy scale add measure"
     assert [[name.split()[0] for name in seen.kernels if "forward" in name] for seen in found] == [names.split()] * 2
     assert all(len([name for name in seen.kernels if "reverse" in name]) == 6 for seen in found)
+
+
+def test_observers_within_an_equal_run_see_its_launches() -> None:
+    def scaled(p: Program) -> None:
+        with watch(Seen()) if watches else nullcontext():
+            found.extend(observer for observer in OBSERVERS.get() if isinstance(observer, Seen))
+            p.scale(3.0)
+
+    p, found = Program(), []
+    for watches in (False, False, False, True, True):
+        p.run(scaled)
+    assert [seen.kernels for seen in found] == [["scale forward"]] * 2
 
 
 def test_what_a_recording_was_made_for_ends_with_the_program() -> None:

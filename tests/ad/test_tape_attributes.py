@@ -47,6 +47,18 @@ def test_attributes_that_change_between_launches() -> None:
 
 
 @qd.kernel
+def square(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] = x[i] * x[i]
+
+
+@qd.kernel
+def copy(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] = x[i]
+
+
+@qd.kernel
 def total(x: qd.template(), loss: qd.template()):
     for i in x:
         loss[None] += x[i] * x[i]
@@ -63,15 +75,10 @@ def test_memory_that_no_launch_reads_is_as_the_last_one_left_it(how: str) -> Non
             y[i] = qd.sin(x[i])
             seen[i] = x[i] + t
 
-    @qd.kernel
-    def back():
-        for i in x:
-            x[i] = y[i]
-
     def one(t: int) -> None:
         step(t)
         told[None] = t
-        back()
+        copy(y, x)
 
     found = []
     for given, memory in ((one, None), (qd.ad.checkpoint(one), None) if how == "by hand" else (one, 900)):
@@ -112,22 +119,12 @@ def test_views_that_were_handed_out_after_the_first_run() -> None:
     """What is written through one under a Tape is a constant, also where the program was recorded before."""
     x, y, loss = field(3), field(3), field()
 
-    @qd.kernel
-    def square():
-        for i in x:
-            y[i] = x[i] * x[i]
-
-    @qd.kernel
-    def back():
-        for i in x:
-            x[i] = y[i]
-
     def run(view: Any = None) -> None:
         x.fill(1.5)
         with qd.ad.Tape(loss):
             for _ in range(2):
-                square()
-                back()
+                square(x, y)
+                copy(y, x)
                 if view is not None:
                     view[1] = 3.0
             total(x, loss)

@@ -111,16 +111,11 @@ def test_a_field_with_gradient_that_is_filled() -> None:
         for i in x:
             y[i] = y[i] + x[i] ** 2
 
-    @qd.kernel
-    def total():
-        for i in y:
-            loss[None] += y[i] ** 3
-
     def run() -> None:
         for _ in range(3):
             y.fill(0.0)
             step()
-            total()
+            cubes(y, loss)
 
     check(loss, run, x)
 
@@ -152,18 +147,18 @@ def test_one_field_as_both_arguments() -> None:
         for i in a:
             b[i] += 0.1 * a[i]
 
-    @qd.kernel
-    def total(a: qd.template()):
-        for i in a:
-            loss[None] += a[i] ** 3
-
     def run() -> None:
         step(x, x)
         step(x, x)
-        total(x)
+        cubes(x, loss)
 
     check(loss, run, x)
 
+
+@qd.kernel
+def cubes(x: qd.template(), loss: qd.template()):
+    for i in x:
+        loss[None] += x[i] ** 3
 
 @qd.kernel
 def grown(x: qd.template(), c: qd.template(), y: qd.template(), trips: qd.i32):

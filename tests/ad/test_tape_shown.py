@@ -201,11 +201,16 @@ def test_the_timeline_is_a_trace_of_events(p, memory, tmp_path) -> None:
 
 def test_each_run_has_a_timeline_of_its_own(p, tmp_path) -> None:
     tape = qd.ad.Tape(p.y, trace=True)
-    for turns in (3, 2, 2):
+    for n, turns in enumerate((3, 2, 2)):
         with tape:
             p.run(turns)
         data = json.loads(tape.trace(tmp_path / "t.json").read_text())
-        assert sum(e["ph"] == "X" for e in data["traceEvents"]) == 2 * (2 * turns + 1)
+        slices = [e for e in data["traceEvents"] if e["ph"] == "X"]
+        assert sum(e["cat"] != "compile" for e in slices) == data["otherData"]["launches"] == 2 * (2 * turns + 1)
+        compiled = sorted(e["name"] for e in slices if e["cat"] == "compile")
+        assert compiled == ([] if n else ["damp", "damp", "step", "step", "total", "total"])
+        both = sorted(slices, key=lambda e: e["ts"])
+        assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in pairwise(both)), "a launch contains no compile"
 
 
 def test_without_trace_there_is_no_timeline(p, tmp_path) -> None:

@@ -27,8 +27,8 @@ def m(*index: S.SizeExpr) -> S.SizeExpr:
     return S.SizeLoad("m", index)
 
 
-def over(op: str, body: S.SizeExpr, end: S.SizeExpr, var: S.SizeVar = K, begin: S.SizeExpr = ZERO) -> S.SizeExpr:
-    return S.SizeRange(op, var, begin, end, body)
+def over(op: str, body: S.SizeExpr, end: S.SizeExpr, var: S.SizeVar = K) -> S.SizeExpr:
+    return S.SizeRange(op, var, ZERO, end, body)
 
 
 ROWS = S.SizeShape("m", 0)

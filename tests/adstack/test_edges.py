@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracle.sines import slopes
 from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
@@ -20,15 +21,6 @@ def fields(n: int = 4):
     x.from_numpy(np.linspace(0.2, 0.9, n, dtype=np.float32))
     y.grad[None] = 1
     return x, y
-
-
-def sines(a: np.ndarray, trips) -> np.ndarray:
-    """The derivative of sin applied so many times."""
-    v, d = a.astype(np.float64), np.ones(len(a))
-    for k in range(max([0, *np.atleast_1d(trips)])):
-        on = k < np.asarray(trips)
-        v, d = np.where(on, np.sin(v), v), np.where(on, d * np.cos(v), d)
-    return d
 
 
 def gradient(kernel, x, *args) -> np.ndarray:
@@ -57,7 +49,7 @@ def test_depths_beyond_64_bits_are_an_error_and_the_next_launch_is_right(arch) -
         with pytest.raises(qd.QuadrantsRuntimeError, match=r"bytes of adstacks .* nothing was launched"):
             k.grad()
         n[None] = 2
-        np.testing.assert_allclose(gradient(k, x), sines(x.to_numpy(), 8), rtol=1e-5)
+        np.testing.assert_allclose(gradient(k, x), slopes(x.to_numpy(), 8), rtol=1e-5)
         n[None] = 2**21 + 5  # its cube fits into 64 bits only as an unsigned number, with the bytes not at all
         with pytest.raises(qd.QuadrantsRuntimeError, match="nothing was launched"):
             k.grad()
@@ -87,9 +79,9 @@ def test_empty_arrays_and_boxes(arch) -> None:
         d = np.zeros(4)
         for i in range(lo, hi):
             here = x.to_numpy()[i : i + 1]
-            d[i] += sines(here, sum(max(0, t) for t in a))[0]
+            d[i] += slopes(here, sum(max(0, t) for t in a))[0]
             for j in range(m[None]):
-                d[i] += sines(here, len(a) + i * j)[0]
+                d[i] += slopes(here, len(a) + i * j)[0]
         return d
 
     some, none = np.array([2, -1, 3], np.int32), np.zeros(0, np.int32)
@@ -114,10 +106,10 @@ def test_the_same_array_for_two_bounds(arch) -> None:
 
     a = np.array([3, 0, 2, 1], np.int32)
     for b in (a, a.copy(), a[::-1].copy(), a):
-        np.testing.assert_allclose(gradient(k, x, a, b), sines(x.to_numpy(), a * b[a % 4]), rtol=1e-5)
+        np.testing.assert_allclose(gradient(k, x, a, b), slopes(x.to_numpy(), a * b[a % 4]), rtol=1e-5)
     ours = qd.ndarray(qd.i32, 4)
     ours.from_numpy(a)
-    np.testing.assert_allclose(gradient(k, x, ours, ours), sines(x.to_numpy(), a * a[a % 4]), rtol=1e-5)
+    np.testing.assert_allclose(gradient(k, x, ours, ours), slopes(x.to_numpy(), a * a[a % 4]), rtol=1e-5)
 
 
 def test_a_bound_that_the_kernel_writes(arch) -> None:
@@ -161,7 +153,7 @@ def test_a_bound_that_the_kernel_writes(arch) -> None:
             n.from_numpy(np.arange(4, dtype=np.int32))
             kernel()
             left = m.to_numpy(), n.to_numpy()
-            np.testing.assert_allclose(gradient(kernel, x), sines(x.to_numpy(), trips), rtol=1e-5)
+            np.testing.assert_allclose(gradient(kernel, x), slopes(x.to_numpy(), trips), rtol=1e-5)
             assert np.array_equal(m.to_numpy(), left[0])
             assert np.array_equal(n.to_numpy(), left[1])
 
@@ -176,7 +168,7 @@ def test_a_bound_that_the_kernel_writes(arch) -> None:
             y[None] += v
 
     before()  # what it reads is what is there afterwards
-    np.testing.assert_allclose(gradient(before, x), sines(x.to_numpy(), np.arange(4) + 1), rtol=1e-5)
+    np.testing.assert_allclose(gradient(before, x), slopes(x.to_numpy(), np.arange(4) + 1), rtol=1e-5)
 
 
 def wandering(x, y):
@@ -250,7 +242,7 @@ def test_tasks_with_stacks_of_other_sizes_and_nested_gates(arch) -> None:
         g.from_numpy(values)
         m[None] = 1 + step % 5
         deep = np.where(values > 1, 20 * m[None], np.where(at < 200, 3, 0))
-        want = sines(a, m[None]) + np.where(values > 0, sines(a, np.where(values > 0, deep, 0)), 0)
+        want = slopes(a, m[None]) + np.where(values > 0, slopes(a, np.where(values > 0, deep, 0)), 0)
         last = values[:2] if values[0] == 7 else np.zeros(2, int)
-        want[:2] += sines(a[:2], last)
+        want[:2] += slopes(a[:2], last)
         np.testing.assert_allclose(gradient(k, x), want, rtol=2e-5)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from adstack.test_edges import ARCHES, ended, start  # noqa: F401  # a fixture
+from oracle.sines import sines
 from programs.deep import define
 
 import quadrants_lab as qd
@@ -89,9 +90,7 @@ def test_a_gate_sizes_the_heap_for_those_that_pass(arch, trips) -> None:
         g.from_numpy((np.arange(size) >= size - count).astype(np.int32))
         x.grad.fill(0)
         k.grad(37)
-        v, d = a, np.ones(size)
-        for _ in range(37):
-            v, d = np.sin(v), d * np.cos(v)
+        v, d = sines(a, 37)
         want = np.where((np.arange(size) >= size - count) & (a > 0.3), d * a + v, 0)
         np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=2e-5, atol=1e-6)
         if arch in ("cpu", "wasm"):  # where hardly more iterations are in flight than there are threads
@@ -186,9 +185,7 @@ def test_arguments_reach_whichever_kernel_runs(arch, kind) -> None:
         plan = k.grad.dispatcher.last
         apart.add(bool(plan.stacks.active))
         plan.stacks.compacted.threshold = plan.stacks.whole[0].heap_bytes([20])
-        v, d = a.astype(np.float64), np.ones(size)
-        for _ in range(n):
-            v, d = np.sin(v), d * np.cos(v)
+        v, d = sines(a, n)
         np.testing.assert_allclose(take(), np.where(values > 0, d * a + v, 0), rtol=3e-5, atol=1e-6)
     assert apart == ({False} if arch == "cpu" else {False, True})
 

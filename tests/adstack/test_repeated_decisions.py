@@ -3,6 +3,7 @@ Wherever a gradient decides such a condition twice, it decides it alike: else po
 
 import numpy as np
 import pytest
+from oracle.sines import slopes
 from sessions import EVERYWHERE, sessions
 
 import quadrants_lab as qd
@@ -87,9 +88,7 @@ def test_each_iteration_is_on_the_list_or_among_the_others(options) -> None:
     pushed_by_some(x, y, w, k, z, m, n)
     y.grad.fill(1.0)
     pushed_by_some.grad(x, y, w, k, z, m, n)
-    slope, v = 1.0, start
-    for _ in range(5):
-        slope, v = slope * np.cos(v), np.sin(v) + 0.1
+    slope = slopes(start, 5, plus=0.1)
     found = x.grad.to_numpy()
     taken = np.abs(found - slope) < 1e-4
     np.testing.assert_allclose(found[~taken], 2.0, rtol=1e-5)

@@ -10,6 +10,7 @@ from conformance import prims as conformance_prims, tasks as conformance_tasks
 from conformance.prims import *  # noqa: F403
 from conformance.tasks import *  # noqa: F403
 from hypothesis import HealthCheck, given, settings
+from oracle.sines import slopes
 from programs import PROGRAMS
 from programs.seeded import SEEDED
 from programs.strategies import kernels
@@ -262,10 +263,7 @@ def test_depth_does_not_depend_on_other_lanes() -> None:
     y.grad.fill(1)
     f.grad()
     assert [r.depth for r in f.sizes()] == [9]
-    v, d = 0.5, 1.0
-    for _ in range(9):
-        v, d = np.sin(v) + 0.1, d * np.cos(v)
-    np.testing.assert_allclose(x.grad.to_numpy(), d, rtol=1e-12)
+    np.testing.assert_allclose(x.grad.to_numpy(), slopes(0.5, 9, plus=0.1), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -356,15 +354,12 @@ def test_tasks_of_different_widths_share_a_heap() -> None:
                 y[i] = qd.sin(y[i])
 
     m.from_numpy(trips)
-    slope, v = np.ones(n), np.full(n, 0.5)
-    for t in range(3):
-        slope, v = np.where(t < trips, slope * np.cos(v), slope), np.where(t < trips, np.sin(v), v)
     for z in (x, y):
         z.fill(0.5)
         z.grad.fill(1)
     f.value_and_grad()
     for z in (x, y):
-        np.testing.assert_allclose(z.grad.to_numpy(), slope, rtol=1e-5)
+        np.testing.assert_allclose(z.grad.to_numpy(), slopes(np.full(n, 0.5), trips), rtol=1e-5)
 
 
 # --- which values differ, which tasks gain ----------------------------------------------------------------------

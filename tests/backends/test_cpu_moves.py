@@ -39,15 +39,16 @@ def test_exactly_the_range_is_copied(dtype, low, high):
     assert moved(copy) == [True]
 
 
+@qd.kernel
+def copy(a: qd.types.ndarray(qd.f32, 1), b: qd.types.ndarray(qd.f32, 1)):
+    for i in a:
+        b[i] = a[i]
+
+
 def test_bits_stay_as_they_are():
     bits = np.array([0x7F800001, 0xFFC12345, 0x80000000, 1], np.uint32)  # NaN of several kinds, -0, a denormal
     x, y = (qd.ndarray(qd.f32, 4) for _ in range(2))
     x.from_numpy(bits.view(np.float32))
-
-    @qd.kernel
-    def copy(a: qd.types.ndarray(qd.f32, 1), b: qd.types.ndarray(qd.f32, 1)):
-        for i in a:
-            b[i] = a[i]
 
     copy(x, y)
     np.testing.assert_array_equal(y.to_numpy().view(np.uint32), bits)
@@ -144,11 +145,6 @@ def test_other_copies_are_loops():
 
 def test_the_same_memory_may_be_given_twice():
     x = np.arange(1000, dtype=np.float32)
-
-    @qd.kernel
-    def copy(a: qd.types.ndarray(qd.f32, 1), b: qd.types.ndarray(qd.f32, 1)):
-        for i in a:
-            b[i] = a[i]
 
     copy(x, x)
     np.testing.assert_array_equal(x, np.arange(1000))

@@ -102,31 +102,32 @@ def test_a_kernel_that_asks_for_it_is_a_graph_from_the_first_launch_on():
     assert graphs_of(step).made == 2
 
 
+def powers(x: qd.template(), y: qd.template(), n: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(n[None]):
+            v = v * x[i]
+        y[i] = v
+
+
 def test_with_stacks_their_capacity_is_the_graphs():
     """A change of the depth makes a new graph."""
     x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
     n = qd.field(qd.i32, shape=())
 
-    @qd.kernel(graph=True)
-    def power():
-        for i in x:
-            v = x[i]
-            for _ in range(n[None]):
-                v = v * x[i]
-            y[i] = v
-
+    power = qd.kernel(graph=True)(powers)
     x.fill(1.0)
     for trips in (3, 3, 1, 200, 5):
         n[None] = trips
         y.grad.fill(1.0)
         x.grad.fill(0)
-        power()
-        power.grad()
+        power(x, y, n)
+        power.grad(x, y, n)
         assert x.grad.to_numpy().tolist() == [trips + 1.0] * 20, trips
     assert graphs_of(power.grad).always
     made = graphs_of(power.grad).made
-    power.grad()
-    power.grad()
+    power.grad(x, y, n)
+    power.grad(x, y, n)
     assert graphs_of(power.grad).made == made
 
 
@@ -213,19 +214,12 @@ def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
     x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
     n = qd.field(qd.i32, shape=())
 
-    @qd.kernel
-    def power():
-        for i in x:
-            v = x[i]
-            for _ in range(n[None]):
-                v = v * x[i]
-            y[i] = v
-
+    power = qd.kernel(powers)
     def gradient() -> list[float]:
         y.grad.fill(1.0)
         x.grad.fill(0)
-        power()
-        power.grad()
+        power(x, y, n)
+        power.grad(x, y, n)
         return x.grad.to_numpy().tolist()
 
     x.fill(1.0)
@@ -234,8 +228,8 @@ def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
         assert gradient() == [6.0] * 20
     plan = power.grad.dispatcher.last
     plan.frame.set_stacks([2] * len(plan.stacks.depths))
-    power.grad()
-    power.grad()
+    power.grad(x, y, n)
+    power.grad(x, y, n)
     with pytest.raises(AssertionError, match=r"(?s)QL2073.*'v' holds 2, 5 were needed"):
         qd.sync()
     qd.sync()

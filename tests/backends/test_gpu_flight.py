@@ -74,7 +74,7 @@ def run(timed: tuple[SimtDevice, Timed], count: int, takes: int, cost: Cost) -> 
     device, driver = timed
     most = longest = 0
     for _ in range(count):
-        device.begin(False, cost)
+        device.begin(cost)
         driver.launch(takes)
         most, longest = max(most, len(driver.unfinished)), max(longest, driver.done - driver.now)
     return most, longest

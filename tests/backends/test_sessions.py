@@ -7,6 +7,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
+from oracle.sines import slopes
 from rigs import parallel
 from sessions import NIGHT, in_turn, sessions
 
@@ -40,13 +41,6 @@ def sines(size: int = 8) -> Any:
     return k, x, y, n
 
 
-def slopes(x: np.ndarray, trips: int) -> np.ndarray:
-    v, d = x.astype(np.float64), np.ones(x.shape)
-    for _ in range(trips):
-        v, d = np.sin(v) + 0.1, d * np.cos(v)
-    return d
-
-
 def test_ten_thousand_launches_without_growth(where: Any) -> None:
     qd.init(**where)
     k, _, y, n = sines()
@@ -69,7 +63,7 @@ def test_many_sessions_one_after_the_other(where: Any) -> None:
         k, x, y, n = sines()
         n[None], y.grad[None] = 2, 1.0
         k.grad()
-        np.testing.assert_allclose(x.grad.to_numpy(), slopes(np.zeros(8), 2), rtol=1e-5)
+        np.testing.assert_allclose(x.grad.to_numpy(), slopes(np.zeros(8), 2, plus=0.1), rtol=1e-5)
         qd.reset()
         gc.collect()
         if n_th in (last // 3, last):

@@ -10,38 +10,6 @@ from lang.user_rows import page, refused
 
 row = page("block")
 
-@row(1, 1, peer="")  # not on its CPU
-def threads_exchange_by_shared_memory(qd):
-    a, y = qd.field(qd.f32, shape=128), qd.field(qd.f32, shape=128)
-    a.from_numpy(np.arange(128, dtype=np.float32))
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=64)
-        for i in range(128):
-            t = i % 64
-            shared = qd.simt.block.SharedArray((64,), qd.f32)
-            shared[t] = a[i]
-            qd.simt.block.sync()
-            y[i] = shared[63 - t]
-    k()
-    return [(y.to_numpy()[:64] == np.arange(64)[::-1]).all(), y[64] == 127]
-
-@row(32, 5, 0, 1, peer="")  # not on its CPU
-def threads_vote(qd):
-    b, y = qd.field(qd.i32, shape=32), qd.field(qd.i32, shape=(4, 32))
-    for i in range(5):
-        b[i] = 1
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=32)
-        for i in range(32):
-            y[0, i] = qd.simt.block.sync_count_nonzero(1)
-            y[1, i] = qd.simt.block.sync_count_nonzero(b[i])
-            y[2, i] = qd.simt.block.sync_all_nonzero(b[i])
-            y[3, i] = qd.simt.block.sync_any_nonzero(b[i])
-    k()
-    return [y[j, 7] != 0 if j > 1 else y[j, 7] for j in range(4)]
-
 @row(2016, 6112, peer="")  # not on its CPU
 def a_block_sums(qd):
     a, y = qd.field(qd.f32, shape=128), qd.field(qd.f32, shape=2)
@@ -55,19 +23,6 @@ def a_block_sums(qd):
                 y[i // 64] = s
     k()
     return y.to_numpy()
-
-@row(0, 1, 3, 2016, 0, 63, peer="")  # not on its CPU
-def prefixes_in_a_block(qd):
-    x, y, z = (qd.field(qd.i32, shape=64) for _ in range(3))
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=64)
-        for i in range(64):
-            x[i] = qd.simt.block.inclusive_add(i, 64, qd.i32)
-            y[i] = qd.simt.block.exclusive_add(i, 64, qd.i32)
-            z[i] = qd.simt.block.reduce_all_max(i, 64, qd.i32)
-    k()
-    return [x[0], x[1], x[2], x[63], y[0], z[5]]
 
 @row(42, peer="")  # not on its CPU
 def one_thread_publishes(qd):
@@ -138,41 +93,6 @@ def a_fence_of_the_grid(qd):
 # --- algorithms
 
 row = page("algorithms")
-
-@row(1, 1, 1, 0, 1, 1, peer="")  # not on its CPU
-def sums_and_extremes_and_prefixes(qd):
-    n = 600
-    values = np.random.default_rng(2).integers(-9, 9, n).astype(np.int32)
-    x, y = (qd.ndarray(qd.i32, shape=(n,)) for _ in range(2))
-    one, scratch = qd.ndarray(qd.i32, shape=(1,)), qd.ndarray(qd.u32, shape=(qd.algorithms.reduce_scratch_slots(n, 2),))
-    array, slots = qd.types.NDArray[qd.i32, 1], qd.types.NDArray[qd.u32, 1]
-    def found_by(f):
-        @qd.kernel
-        def k(x: array, out: array, scratch: slots, n: qd.i32):
-            f(x, out, scratch, n, qd.i32, 2)
-        return k
-    x.from_numpy(values)
-    found = []
-    for f, right in (("add", values.sum()), ("min", values.min()), ("max", values.max())):
-        found_by(getattr(qd.algorithms, f"reduce_{f}"))(x, one, scratch, n)
-        found.append(one[0] == right)
-    scratch = qd.ndarray(qd.u32, shape=(qd.algorithms.exclusive_scan_scratch_slots(n, 2),))
-    found_by(qd.algorithms.exclusive_scan_add)(x, y, scratch, n)
-    right = np.cumsum(values) - values
-    return [*found, y[0], (y.to_numpy() == right).all(), y[n - 1] == right[-1]]
-
-@row(3, 4, 8, 6, peer="")  # not on its CPU
-def what_is_flagged_is_selected(qd):
-    array, slots = qd.types.NDArray[qd.i32, 1], qd.types.NDArray[qd.u32, 1]
-    x, flags, out, n = (qd.ndarray(qd.i32, shape=(size,)) for size in (5, 5, 5, 1))
-    scratch = qd.ndarray(qd.u32, shape=(qd.algorithms.select_scratch_slots(5, 2),))
-    x.from_numpy(np.array([4, 5, 8, 6, 7], np.int32))
-    flags.from_numpy(np.array([1, 0, 1, 1, 0], np.int32))
-    @qd.kernel
-    def k(x: array, flags: array, out: array, n: array, scratch: slots):
-        qd.algorithms.select(x, flags, out, n, scratch, 5, 2)
-    k(x, flags, out, n, scratch)
-    return [n[0], *out.to_numpy()[:3]]
 
 @row(0, 1, 2, 3, 5, 8)
 def a_parallel_sort(qd):

@@ -242,14 +242,6 @@ def a_bare_array_is_wrapped(qd):
     t = qd.wrap(a)
     return [isinstance(t, qd.Tensor), t._unwrap() is a]
 
-@row(3, peer="")
-def a_copy_between_kinds(qd):
-    a = qd.tensor(qd.f32, shape=(4,), backend=qd.Backend.FIELD)
-    b = qd.tensor(qd.f32, shape=(4,), backend=qd.Backend.NDARRAY)
-    b.fill(3)
-    a.copy_from(b)
-    return [a[2]]
-
 @row(0, 0, 1)
 def whether_a_tensor_has_a_gradient(qd):
     a = qd.tensor(qd.f32, shape=(4,), backend=qd.Backend.FIELD)

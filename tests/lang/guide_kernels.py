@@ -23,16 +23,6 @@ def a_branch_is_decided_when_compiled(qd):
     k(False, y)
     return [*first, y[0], y[9]]
 
-@row(0, 10, 20)
-def a_loop_is_unrolled(qd):
-    y = qd.field(qd.i32, shape=3)
-    @qd.kernel
-    def k(a: qd.Template) -> None:
-        for i in qd.static(range(3)):
-            a[i] = i * 10
-    k(y)
-    return y.to_numpy()
-
 @row(5, 5, 0)
 def a_static_condition_around_a_parallel_loop(qd):
     y = qd.field(qd.i32, shape=5)
@@ -53,13 +43,6 @@ def a_value_of_the_run_is_not_static(qd):
         if qd.static(v > 0.5):
             pass
     return [refused(qd.QuadrantsCompilationError, k, 1.0)]
-
-@row.filled(11, 20, dtype="i32")
-def static_loops_in_pairs(qd, y):
-    for i, v in qd.static(enumerate((1, 10))):
-        y[i] = v * (i + 1)
-    for a, b in qd.static(zip((2, 3), (5, 0), strict=True)):
-        y[0] += a * b
 
 @row(7, 1)
 def an_entry_of_a_dict_by_name(qd):
@@ -87,19 +70,6 @@ def static_assertions_and_prints(qd):
 # --- funcs
 
 row = page("sub_functions")
-
-@row(*range(1, 11))
-def a_func_is_called(qd):
-    y = qd.field(qd.i32, shape=10)
-    @qd.func
-    def add(a: qd.i32, b: qd.i32) -> qd.i32:
-        return a + b
-    @qd.kernel
-    def k(a: qd.Template) -> None:
-        for i in range(10):
-            a[i] = add(i, 1)
-    k(y)
-    return y.to_numpy()
 
 @row(1, 2, peer="")  # an array is no template
 def memory_goes_to_a_func(qd):
@@ -153,21 +123,6 @@ def a_real_func_returns_early(qd):
         return divided(5.0, b)
     return [k(0.0), k(2.0)]
 
-@row(3, 4, 7)
-def a_func_returns_a_tuple(qd):
-    y = qd.field(qd.i32, shape=3)
-    @qd.func
-    def both(a, b):
-        return a + 1, b + 1
-    @qd.kernel
-    def k():
-        p, q = both(2, 3)
-        y[0] = p
-        y[1] = q
-        y[2] = p + q
-    k()
-    return y.to_numpy()
-
 @row(120)
 def a_func_calls_itself_with_templates(qd):
     @qd.func
@@ -194,64 +149,6 @@ def a_pyfunc_runs_in_both_worlds(qd):
 # --- Python in kernels
 
 row = page("unsupported_python")
-
-row.values("arithmetic", {
-    "a + b": 7, "a - b": 3, "a * b": 10, "a / b": 2.5, "a // b": 2, "a % b": 1, "a ** b": 25, "-a": -5,
-}, given={"a": 5, "b": 2})
-
-row.values("integers_divide_as_in_python", {
-    "a // b": -3, "a % b": 1, "qd.cast(a / b, qd.i32)": -2,
-}, dtype="i32", given={"a": -5, "b": 2})
-
-row.values("bits", {
-    "a & b": 4, "a | b": 7, "a ^ b": 3, "~a": -7, "a << 2": 24, "a >> 2": 1,
-}, dtype="i32", given={"a": 6, "b": 5})
-
-row.values("comparisons_and_logic", {
-    "1 < a < 5": 1, "a == 2 and a > 0": 0, "a == 2 or a > 0": 1, "not a == 2": 1, "2 if a == 3 else 5": 2,
-}, dtype="i32", given={"a": 3})
-
-@row(1, 2, 3)
-def arms_of_a_condition(qd):
-    @qd.kernel
-    def k(a: qd.i32) -> qd.i32:
-        r = 0
-        if a < 0:
-            r = 1
-        elif a == 0:
-            r = 2
-        else:
-            r = 3
-        return r
-    return [k(-4), k(0), k(9)]
-
-@row.filled(111, 6, dtype="i32", given={"n": 27})
-def a_loop_whose_end_is_data(qd, y, n):
-    for _ in range(1):
-        steps = 0
-        v = n
-        while v != 1:
-            v = v // 2 if v % 2 == 0 else 3 * v + 1
-            steps += 1
-        y[0] = steps
-        s = 0
-        for i in range(10):
-            if i % 2 == 1:
-                continue
-            if i > 4:
-                break
-            s += i
-        y[1] = s
-
-@row(4, 9)
-def an_argument_is_copied_and_changed(qd):
-    @qd.kernel
-    def k(n: int) -> int:
-        m = n
-        m += 1
-        m *= 1
-        return m
-    return [k(3), k(8)]
 
 @row(1)
 def an_argument_is_not_assigned(qd):

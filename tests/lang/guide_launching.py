@@ -128,30 +128,6 @@ def a_loop_that_carries_a_value(qd):
         k()
     return [x.grad[0]]
 
-@row(6, 6, 6)
-def an_unrolled_loop(qd):
-    x, y = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (3, ()))
-    @qd.kernel
-    def k():
-        for i in qd.static(range(3)):
-            y[None] += 6 * x[i]
-    with qd.ad.Tape(y):
-        k()
-    return x.grad.to_numpy()
-
-@row(0, 1)
-def the_arm_that_ran(qd):
-    x, y = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (2, ()))
-    x[0], x[1] = -1, 2
-    @qd.kernel
-    def k():
-        for i in x:
-            if x[i] > 0:
-                y[None] += x[i]
-    with qd.ad.Tape(y):
-        k()
-    return x.grad.to_numpy()
-
 @row(5, 2)
 def read_and_write_in_two_kernels(qd):
     x, b, loss = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (2, (), ()))
@@ -182,17 +158,6 @@ def gradients_are_cleared(qd):
         with qd.ad.Tape(y):
             k()
     return [seen, x.grad[None]]
-
-@row(2, 1)
-def gradients_of_vectors(qd):
-    v, y = qd.Vector.field(2, qd.f32, shape=(), needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
-    v[None] = [1, 2]
-    @qd.kernel
-    def k():
-        y[None] += v[None][0] * v[None][1]
-    with qd.ad.Tape(y):
-        k()
-    return [v.grad[None][0], v.grad[None][1]]
 
 # --- graphs
 

@@ -1,7 +1,5 @@
 """Programs of the user guide: parallel loops, atomics, debugging, random numbers."""
 
-import math
-
 import numpy as np
 from lang.user_rows import page, refused
 
@@ -19,26 +17,6 @@ def three_axes_in_one_loop(qd):
     k(image)
     a = image.to_numpy()
     return [a[0, 0, 0], a[2, 4, 1], a[:, :, 0].sum() - 15]
-
-@row(24, 0, 94, 40)
-def ranges_with_a_beginning(qd):
-    y = qd.field(qd.i32, shape=(10, 5))
-    @qd.kernel
-    def k(a: qd.Template) -> None:
-        for i, j in qd.ndrange((2, 10), 5):
-            a[i, j] = i * 10 + j
-    k(y)
-    return [y[2, 4], y[1, 3], y[9, 4], (y.to_numpy() > 0).sum()]
-
-@row(9, 3)
-def indices_as_a_vector(qd):
-    y = qd.field(qd.i32, shape=(2, 4, 6))
-    @qd.kernel
-    def k(a: qd.Template) -> None:
-        for at in qd.grouped(qd.ndrange(2, 4, 6)):
-            a[at] = at[0] + at[1] + at[2]
-    k(y)
-    return [y[1, 3, 5], y[0, 1, 2]]
 
 @row(12, 12, 1, 1)
 def the_order_of_the_loops(qd):
@@ -92,28 +70,6 @@ def some_threads_are_enough(qd):
     k()
     return [y.to_numpy().sum()]
 
-@row.filled(10, 3, dtype="i32")
-def loops_inside_run_in_order(qd, y):
-    for i in range(2):
-        s = 0
-        for j in range(5):
-            if i == 1 and j == 3:
-                break
-            s += j
-        y[i] = s
-
-@row(6, 2)
-def two_loops_in_order(qd):
-    x, y = qd.field(qd.i32, shape=4), qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        for i in range(4):
-            x[i] = i
-        for i in range(4):
-            y[i] = x[3 - i]
-    k()
-    return [y.to_numpy().sum(), y[1]]
-
 @row(4, 1)
 def a_condition_of_the_run_around_a_loop(qd):
     y = qd.field(qd.i32, shape=4)
@@ -166,19 +122,6 @@ def extremes_and_products(qd):
     k()
     return x.to_numpy()
 
-@row(8, 15, 15)
-def bits_of_one_number(qd):
-    x = qd.field(qd.i32, shape=3)
-    @qd.kernel
-    def k():
-        for i in range(4):
-            qd.atomic_and(x[0], ~(1 << i) | 8)
-            qd.atomic_or(x[1], 1 << i)
-            qd.atomic_xor(x[2], 1 << i)
-    x.from_numpy(np.array([15, 0, 0], np.int32))
-    k()
-    return x.to_numpy()
-
 @row(4, 8, 12)
 def an_atomic_of_vectors(qd):
     v = qd.Vector.field(3, qd.f32, shape=())
@@ -225,17 +168,6 @@ def an_extreme_by_compare_and_swap(qd):
                     break
     k()
     return [x[None]]
-
-@row(6, 1)
-def an_increment_is_atomic(qd):
-    x = qd.field(qd.f32, shape=2)
-    @qd.kernel
-    def k():
-        for i in range(4):
-            x[0] += i
-            x[1] -= -0.25
-    k()
-    return x.to_numpy()
 
 @row(1, 1)
 def bits_of_a_fraction_are_refused(qd):
@@ -377,20 +309,3 @@ def loops_over_a_field_and_its_neighbours(qd):
     k()
     a = y.to_numpy()
     return [a[0, 1], a[:, 1:3].sum() - 8, a[0].sum() + 2]
-
-@row.filled(5, math.pi)
-def a_range_backwards_by_hand(qd, y):
-    for _ in range(1):
-        last = 0
-        for i in range(5):
-            last = 9 - i
-        y[0] = last
-        y[1] = math.pi
-
-@row.filled(0, 2, 4, 0, dtype="i32", peer="")
-def a_range_with_a_step(qd, y):
-    for _ in range(1):
-        at = 0
-        for i in range(0, 6, 2):
-            y[at] = i
-            at += 1

@@ -16,11 +16,17 @@ quant = qd.types.quant
 session = session_of(EVERYWHERE)
 
 
-def packed(n: Any, *fields: Any, bits: int = 32) -> None:
+def packed(n: Any, *fields: Any) -> None:
     """Places fields in one word for each of the cells."""
-    group = qd.BitpackedFields(max_num_bits=bits)
+    group = qd.BitpackedFields(max_num_bits=32)
     group.place(*fields)
     qd.root.dense(qd.ij[: len(n)], n).place(group)
+
+
+@qd.kernel
+def write(a: qd.template(), x: qd.types.ndarray(ndim=1)):
+    for i in a:
+        a[i] = x[i]
 
 
 def test_values_of_each_type() -> None:
@@ -72,12 +78,7 @@ def test_python_and_kernels_round_alike() -> None:
         packed((64,), a)
         packed((64,), b)
 
-        @qd.kernel
-        def write(x: qd.types.ndarray(qd.f32, 1)):
-            for i in a:
-                a[i] = x[i]
-
-        write(values)
+        write(a, values)
         b.from_numpy(values)
         assert (a.to_numpy() == b.to_numpy()).all(), type_
         b[3] = values[5]
@@ -95,12 +96,7 @@ def test_the_last_fixed_numbers_of_many_bits() -> None:
         packed(values.shape, a)
         packed(values.shape, b)
 
-        @qd.kernel
-        def write(x: qd.types.ndarray(qd.f32, 1)):
-            for i in a:
-                a[i] = x[i]
-
-        write(values)
+        write(a, values)
         b.from_numpy(values)
         most = float(np.float32(high))
         least = [-3.0] if signed else [0.0]
@@ -118,12 +114,7 @@ def test_python_rounds_a_number_of_f64_just_below_a_half_as_kernels_do() -> None
     below = np.nextafter(0.5, 0.0)
     values = np.array([below, -below, 0.5, -1.5])
 
-    @qd.kernel
-    def write(x: qd.types.ndarray(qd.f64, 1)):
-        for i in a:
-            a[i] = x[i]
-
-    write(values)
+    write(a, values)
     b.from_numpy(values)
     assert a.to_numpy().tolist() == b.to_numpy().tolist() == [0.0, 0.0, 1.0, -2.0]
 

@@ -2,6 +2,7 @@
 operations written by hand as `torch.autograd.Function` against differences."""
 
 import gc
+import re
 import threading
 import warnings
 import weakref
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lang.torch_forms import adds, curve, operation, ours, slope, stores, torch
+from lang.torch_forms import adds, curve, function, operation, ours, slope, stores, torch
 from lang.torch_function_forms import FORMS
 from sessions import session_of, sessions, skips
 
@@ -206,6 +207,69 @@ def test_a_gradient_of_zeros_is_told_only_outside_of_torch(session):
         (ours(x) * 0).sum().backward()
     with pytest.warns(qd.QuadrantsWarning, match="QL0409"):
         adds.grad(x, y)
+
+
+def squared(make, begin):
+    """The usual function; ``make``: what forward makes of its input, ``begin``: what backward makes of its gradient."""
+    @qd.kernel
+    def stores(x: A(), y: A()):
+        for i in x:
+            y[i] = x[i] * x[i]
+
+    def forward(ctx, x):
+        x, y = make(x), torch.zeros_like(x)
+        stores(x, y)
+        ctx.save_for_backward(x, y)
+        return y
+
+    def backward(ctx, dy):
+        x, y = ctx.saved_tensors
+        y.grad = begin(dy)
+        stores.grad(x, y)
+        return x.grad
+
+    return function(forward, backward)
+
+
+@pytest.mark.parametrize(("make", "begin", "says"), [
+    (torch.clone, torch.clone, "QL0425.*x has no gradient.*x is read here.*a tensor that Operation.forward makes"),
+    (lambda x: x, lambda dy: None, "QL0409.*y.grad is 0 everywhere.*set it in Operation.backward: y.grad = dy"),
+    (lambda x: x, torch.zeros_like, ""),
+    (lambda x: x.clone().requires_grad_(), torch.clone, ""),
+    (lambda x: x, torch.clone, ""),
+])  # fmt: skip
+def test_a_backward_function_that_adds_nothing_is_told(session, make, begin, says):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        (squared(make, begin)(torch.ones(4, requires_grad=True)) * 2).sum().backward()
+    found = [str(w.message) for w in seen]
+    assert all(re.search(f"(?s){says}", text) for text in found), found
+    assert len(found) == bool(says)
+
+
+def test_a_kernel_over_data_adds_nothing_and_nothing_is_wrong(session):
+    """Another kernel of the function passes the gradient on."""
+    def forward(ctx, data, w):
+        h, y = torch.zeros_like(w, requires_grad=True), torch.zeros_like(w)
+        stores(data, h)
+        adds(h, y)
+        adds(w, y)
+        ctx.save_for_backward(data, w, h, y)
+        return y
+
+    def backward(ctx, dy):
+        data, w, h, y = ctx.saved_tensors
+        y.grad = dy.clone()
+        adds.grad(w, y)
+        adds.grad(h, y)
+        stores.grad(data, h)
+        return None, w.grad
+
+    w = torch.ones(4, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(forward, backward)(torch.ones(4), w).sum().backward()
+    assert w.grad.abs().min() > 0
 
 
 def test_torch_still_warns_those_who_read_what_it_does_not_fill(session):

@@ -48,13 +48,13 @@ def walk(x, y, steps=3):
         advance(y, t)
 
 
-def leaf(*values, dtype=torch.float32):
-    return torch.tensor(values, dtype=dtype, requires_grad=True)
+def leaf(*values):
+    return torch.tensor(values, dtype=torch.float32, requires_grad=True)
 
 
-def right_walk(x, steps=3):
+def right_walk(x):
     y = 2 * x
-    for _ in range(steps):
+    for _ in range(3):
         y = y + 0.1 * torch.sin(y)
     return y
 

@@ -1,10 +1,10 @@
 """Gradients of loops with indices of 64 bits, and arrays of 2**31 elements and more."""
 
-import math
 
 import numpy as np
 import pytest
 from lang.test_wide_indices import HUGE, in_an_array, lowered, session  # noqa: F401  # fixtures
+from oracle.sines import sines
 from sessions import CPU_ALONE, sessions
 
 import quadrants_lab as qd
@@ -188,9 +188,7 @@ def test_sizes_of_stacks_go_over_such_arrays() -> None:
     deep(a, HUGE - 2, x, y)
     y.grad[None] = 1.0
     deep.grad(a, HUGE - 2, x, y)
-    v, d = 0.5, 1.0
-    for _ in range(4):
-        v, d = math.sin(v), d * math.cos(v)
+    v, d = sines(0.5, 4)
     assert (y[None], x.grad[None]) == pytest.approx((v + 0.5, d + 1.0), rel=1e-5)
 
 

@@ -129,8 +129,25 @@ def test_a_picture_of_any_array(shape, slices, block, square, says):
 ])  # fmt: skip
 def test_the_scale_goes_from_the_least_to_the_greatest(values, ends):
     """Around 0, if there are both signs."""
-    assert (seen(values).picture.low, seen(values).picture.high) == ends
+    shown = seen(values).picture
+    assert heatmap.scale(shown.values[0], shown.signed) == ends
     assert seen(values[:2]).picture is None
+
+
+def test_each_slice_has_its_own_scale():
+    """On a common scale a slice with values of a thousandth is a single colour. What lies above zero is red in each
+    slice, and a slice without finite values has no scale."""
+    waves = np.array([[0.25, 0.5], [-0.5, 1.0]])
+    view = seen([waves * 1e-3, waves * 1e3, np.abs(waves), waves * np.nan])
+    pictures = [heatmap.picture(view, n) for n in range(4)]
+    small, large, above, lost = (picture.uri for picture, _ in pictures)
+    assert small == large != above
+    texts = [write(foot) for _, foot in pictures]
+    ends = [re.findall(r"(-?[\d.]+) <img.*?> (-?[\d.]+)", text) for text in texts]
+    assert ends == [[("-0.001", "0.001")], [("-1000", "1000")], [("-1", "1")], []]
+    assert ["each slice has its own scale" in text for text in texts] == [True, True, True, False]
+    assert "everywhere" not in texts[3]
+    assert lost not in (small, large, above)
 
 
 def test_a_picture_of_few_elements_is_short():

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("playwright")
 
 from notebook.browser import chromium, offline  # after the skip: it imports playwright
+from oracle.sines import sines
 from playwright.sync_api import Browser, Page
 from programs import PROGRAMS
 from running import Bench, differences, each, f64, job_of
@@ -136,14 +137,6 @@ def written(kernel: Any, file: Path) -> Path:
     data = of_kernel(kernel.dispatcher)
     file.write_text(page(data["title"], [panel(data)]))
     return file
-
-
-def sines(v: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """sin(sin(...v)) and its slope."""
-    v, slope = np.asarray(v, np.float64), np.ones(len(v))
-    for _ in range(n):
-        slope, v = slope * np.cos(v), np.sin(v)
-    return v, slope
 
 
 @pytest.fixture(scope="module")

@@ -387,6 +387,13 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
     assert page.evaluate("String(getSelection())") == chosen
     page.evaluate("getSelection().removeAllRanges()")
 
+    scroller = column.nth(0).locator(".scroller")
+    x, y, width, height = scroller.bounding_box().values()
+    edge = {"x": x + width - 6, "y": y + 40, "width": 4, "height": height - 80}
+    cut = page.screenshot(clip=edge)  # a shadow says that lines go on
+    assert scroller.evaluate("(x) => { x.scrollLeft = x.scrollWidth; return x.scrollLeft; }")
+    assert page.screenshot(clip=edge) != cut
+
     panel = show(page, "Passes")
     panel.get_by_role("radio", name="gradient", exact=True).click()
     assert panel.locator("p code").get_by_text("reverse").inner_text() == "reverse"

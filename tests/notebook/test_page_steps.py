@@ -248,6 +248,28 @@ def test_what_comes_next_is_asked_and_counted(opened, files):
     assert "?" not in page.locator(".slots").inner_text()
 
 
+def test_a_table_without_values_is_no_table(opened, tmp_path: Path):
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 2, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def squares():
+        for i in x:
+            y[None] += x[i] * x[i]
+            v = qd.sin(x[i])
+            y[None] += v
+
+    with recording() as recorder:
+        squares()
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "k.html", 0))
+    values, content = page.locator(".vals"), "(x) => getComputedStyle(x, '::before').content"
+    assert not values.locator("table").is_visible()
+    assert values.evaluate(content) == '"nothing yet"'
+    press(page, "End")
+    assert values.locator("table").is_visible()
+    assert values.evaluate(content) == "none"
+
+
 def test_names_of_the_compiler_are_hidden_until_asked_for(opened, files):
     page = opened(files[0])
     press(page, "t", "Shift+ArrowLeft")

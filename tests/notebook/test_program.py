@@ -13,8 +13,9 @@ from notebook.test_graphs import is_dot
 from notebook.test_page import browser, page, show, view  # noqa: F401
 from playwright.sync_api import Locator, Page, expect
 
+from quadrants_lab.runtime.tape.tracing import COMPILE, Ran
 from quadrants_lab.widgets.program import program, seconds_of
-from quadrants_lab.widgets.timeline import MOST_BARS, timeline_view
+from quadrants_lab.widgets.timeline import MOST_BARS, SHORT, timeline_view
 
 MOVED = "(old) => document.querySelector('.time text[text-anchor]').textContent !== old"
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
@@ -122,6 +123,18 @@ def test_each_step_has_its_time_and_pauses_are_cut():
     assert cut[1] == pytest.approx(1, rel=1e-4)
     assert max(end for _, _, end, *_ in shown.bars) == pytest.approx(26 * 1.2e-5, rel=0.05)
     assert [bar[-1] for bar in shown.bars] == [-1] * 13 + list(reversed(range(13)))
+
+
+def test_a_compile_is_a_bar_of_its_own_and_as_short_as_a_pause():
+    report = tape()
+    report.ran.append(Ran(report.ran[0].kernel, COMPILE, -2.0, -1.0, 0, None, ""))
+    shown = timeline_view(report)
+    launches, compiled = shown.bars[:-1], shown.bars[-1]
+    assert [bar[-1] for bar in launches] == [-1] * 13 + list(reversed(range(13)))  # they keep their numbers
+    assert shown.tracks == ["forward", "gradient", "compile"]
+    assert (shown.tracks[compiled[0]], shown.names[compiled[3]]) == ("compile", report.ran[0].kernel)
+    assert compiled[2] - compiled[1] + shown.cuts[0][1] == pytest.approx(1)
+    assert compiled[2] - compiled[1] == pytest.approx(SHORT * 26 * 1e-5, rel=1e-3)
 
 
 def test_a_long_program_has_as_many_bars_as_a_browser_can_draw():

@@ -126,6 +126,19 @@ def test_no_stacks_have_a_reason(sample):
     assert "is still in memory or can be computed again" in render(view, "0/stacks")
 
 
+@pytest.mark.parametrize("pane", ["stacks", "cfg", "sizes"])
+def test_no_gradient_has_a_reason(sample, pane):
+    """To call the gradient helps only a kernel that uses something with a gradient."""
+    view, kernel = sample
+    kernel.stacks, kernel.graphs, kernel.free, kernel.kept = [], [], [], []
+    del kernel.traces["gradient"]
+    assert "call k.grad(), or give the cell --grad LOSS" in render(view, f"0/{pane}")
+    for step in kernel.traces["forward"]:
+        buffers = {name: replace(buffer, grad="") for name, buffer in step.after.buffers.items()}
+        step.after = replace(step.after, buffers=buffers)
+    assert "k has no gradient: it uses no field or array that was made with needs_grad" in render(view, f"0/{pane}")
+
+
 def test_small_times_and_shares_have_digits():
     """"0.0026 µs" and "0% of the limit" say little."""
     assert [seconds(x) for x in (2.62e-9, 2.5e-6, 0.0)] == ["2.62 ns", "2.5 µs", ""]

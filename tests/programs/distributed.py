@@ -18,8 +18,8 @@ from quadrants_lab.kernels.rods import misfit as diffusivity  # noqa: F401  # a 
 POINTS, STEPS = 8, 6
 
 
-def rods(count: int, seed: int = 0) -> list[np.ndarray]:
-    return list(np.random.default_rng(seed).standard_normal((count, STEPS + 1, POINTS)))
+def rods(count: int) -> list[np.ndarray]:
+    return list(np.random.default_rng(0).standard_normal((count, STEPS + 1, POINTS)))
 
 
 def controller(throw: Any, target: Any) -> Any:

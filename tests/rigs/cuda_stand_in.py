@@ -28,7 +28,7 @@ from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cuda import driver, nvptx
+from quadrants_lab.backends.cuda import driver
 from quadrants_lab.backends.cuda.driver import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -63,13 +63,9 @@ class Host(Target):
     global_space = 0
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__()
         self.shape = shape
         self.own = {f"unit_{prim}": partial(_unit, f"{prim}f") for prim in ("sin", "cos")}
         self.triple, self.layout = jit.triple_and_layout()
-
-    def lowering(self, options: CompileOptions) -> tuple[N.Pass, ...]:
-        return nvptx.lowering(options, self.shape)
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         return f"define internal void @{program.name}(ptr %state, ptr %frame) noinline"

@@ -4,16 +4,14 @@ with the elementary functions of the amdgpu backend, for this machine's processo
 import ctypes
 import os
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from quadrants_lab.backends import amdgpu
-from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends.amdgpu import SHAPE, gcn, hip
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from rigs.cuda_stand_in import Host, StandIn as Cuda
+from rigs.cuda_stand_in import StandIn as Cuda
 from rigs.gcn_machine import Machine
 
 
@@ -25,11 +23,6 @@ class StandIn(Cuda):
     chip = amdgpu.DEFAULT_CHIP
     version = 70000000
     graph = None  # type: ignore[assignment]  # the driver starts programs one by one
-
-    def target(self) -> Target:
-        made = Host(self.shape)
-        made.lowering = partial(gcn.lowering, shape=self.shape)
-        return made
 
 
 class Chip(StandIn):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracle.sines import slopes
 
 import quadrants_lab as qd
 from quadrants_lab.pipelines import derivatives
@@ -20,14 +21,6 @@ def session():
 
 def start(**options) -> None:
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False, **options)
-
-
-def sines(x0, n):
-    """(value, derivative) of n steps of v = sin(v) + 0.1."""
-    v, d = np.array(x0, float), np.ones_like(x0, float)
-    for _ in range(n):
-        v, d = np.sin(v) + 0.1, d * np.cos(v)
-    return v, d
 
 
 @qd.kernel
@@ -71,7 +64,7 @@ def test_sizes_follow_a_field() -> None:
         x.grad.fill(0)
         by_field.grad(x, n, y)
         assert [row.depth for row in by_field.sizes()] == [count]
-        np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
+        np.testing.assert_allclose(x.grad.to_numpy(), slopes(x.to_numpy(), count, plus=0.1), atol=1e-12)
 
 
 def test_sizes_are_evaluated_again_only_when_something_changed(monkeypatch) -> None:
@@ -102,7 +95,7 @@ def test_a_gradient_goes_to_the_arrays_of_its_own_call() -> None:
             other.grad.fill(0)
         by_array.grad(x, counts, y)
         for other in arrays:
-            want = sines(other.to_numpy(), 2)[1] if other is x else 0
+            want = slopes(other.to_numpy(), 2, plus=0.1) if other is x else 0
             np.testing.assert_allclose(other.grad.to_numpy(), want, atol=1e-12)
 
 
@@ -222,7 +215,7 @@ def test_foreign_arrays_are_read_before_every_launch() -> None:
         x.grad.fill(0)
         by_array.grad(x, counts, y)
         assert by_array.sizes()[0].depth == counts.max()
-        want = [sines([v], c)[1][0] for v, c in zip(x.to_numpy(), counts, strict=True)]
+        want = slopes(x.to_numpy(), counts, plus=0.1)
         np.testing.assert_allclose(x.grad.to_numpy(), want, atol=1e-12)
         counts[1] += 10
 
@@ -297,7 +290,7 @@ def test_a_forced_size_that_is_too_small_is_an_error_that_names_everything() -> 
     n[None] = 3
     x.grad.fill(0)
     by_field.grad(x, n, y)
-    np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), 3)[1], atol=1e-12)
+    np.testing.assert_allclose(x.grad.to_numpy(), slopes(x.to_numpy(), 3, plus=0.1), atol=1e-12)
 
 
 def test_under_debug_an_overflow_names_the_push() -> None:

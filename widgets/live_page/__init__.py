@@ -7,13 +7,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from quadrants_lab.widgets.live import esc
+from quadrants_lab.widgets.pack import short
 
 HERE = Path(__file__).resolve().parent
 NEEDS = (
@@ -40,22 +40,17 @@ def _read(name: str) -> str:
     return (HERE / name).read_text()
 
 
-def _short(text: str) -> str:
-    """A script without comments and indentation."""
-    return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", text)
-
-
 @cache
 def machine() -> str:
     """The script that a Worker runs."""
-    return _short((HERE.parent / "sizes.js").read_text().partition("/** Makes `host` live")[0] + _read("machine.js"))
+    return short((HERE.parent / "sizes.js").read_text().partition("/** Makes `host` live")[0] + _read("machine.js"))
 
 
 @cache
 def _script() -> str:
     """The rest of the script, with the inspector's listing and stepper."""
     theirs = "const HELP = [];\n" + "".join(map(_read, ("../dom.js", "../lines.js", "../stepper.js")))
-    return _short(theirs + "".join(map(_read, ("plots.js", "steps.js", "exercise.js", "page.js"))))
+    return short(theirs + "".join(map(_read, ("plots.js", "steps.js", "exercise.js", "page.js"))))
 
 
 def panel(program: dict[str, Any]) -> str:

@@ -29,14 +29,14 @@ function toHalf(x) {
 }
 const ENCODE = { f16: toHalf, i64: (x) => BigInt(Math.trunc(x)), u64: (x) => BigInt(Math.trunc(x)), u1: (x) => x ? 1 : 0 };
 const DECODE = { f16: fromHalf, i64: Number, u64: Number };
+const encoded = (dtype, value) => (ENCODE[dtype] ?? Number)(value), decoded = (dtype, bits) => (DECODE[dtype] ?? Number)(bits);
 
 /** The values of an array of the data, as Float64Array. */
 function unpackArray(a, dtype, size) {
   const out = new Float64Array(size), raw = a.all ?? a.one;
   if (raw === undefined) return out;
-  const bits = new DTYPES[dtype][1](decode(raw).buffer), from = DECODE[dtype] ?? ((x) => x);
-  if (a.one !== undefined) return out.fill(from(bits[0]));
-  return out.map((_, n) => from(bits[n]));
+  const bits = new DTYPES[dtype][1](decode(raw).buffer);
+  return a.one !== undefined ? out.fill(decoded(dtype, bits[0])) : out.map((_, n) => decoded(dtype, bits[n]));
 }
 
 /** An engine without 128-bit vectors refuses this module. */
@@ -105,7 +105,7 @@ class Machine {
   rounded(n, values) {
     const a = this.arrays[n];
     return a.dtype === "f64" ? values : a.dtype === "f32" ? new Float64Array(new Float32Array(values))
-      : Float64Array.from(values, (v) => (DECODE[a.dtype] ?? Number)((ENCODE[a.dtype] ?? Number)(v)));
+      : Float64Array.from(values, (v) => decoded(a.dtype, encoded(a.dtype, v)));
   }
 
   // --- one launch
@@ -139,12 +139,12 @@ class Machine {
 
   scalar(at, dtype, value) {
     if (dtype === "u1") this.view.setUint32(at, value ? 1 : 0, true);
-    else this.view[`set${DTYPES[dtype][2]}`](at, (ENCODE[dtype] ?? Number)(Number(value)), true);
+    else this.view[`set${DTYPES[dtype][2]}`](at, encoded(dtype, Number(value)), true);
   }
 
   result(at, dtype) {
     if (dtype === "u1") return this.view.getUint32(at, true) !== 0;
-    return (DECODE[dtype] ?? Number)(this.view[`get${DTYPES[dtype][2]}`](at, true));
+    return decoded(dtype, this.view[`get${DTYPES[dtype][2]}`](at, true));
   }
 
   /** Launches a kernel in one of its modes; `scratch`: the buffers that the launch and its gradient share. */
@@ -266,9 +266,9 @@ class Machine {
       const save = (number) => back.saved.push([number, this.bits(this.arrays[number]).slice()]);
       if ("write" in step) {
         if (trail) save(step.write);
-        const a = this.arrays[step.write], bits = this.bits(a), to = ENCODE[a.dtype] ?? Number;
+        const a = this.arrays[step.write], bits = this.bits(a);
         step.data ??= unpackArray(step, a.dtype, step.at.length);
-        step.at.forEach((at, n) => { bits[at] = to(step.data[n]); });
+        step.at.forEach((at, n) => { bits[at] = encoded(a.dtype, step.data[n]); });
       } else {
         const from = this.free, kernel = this.kernelFor(job, k, "forward", back.scratch);
         back.scalars = this.scalars(job, step);
@@ -283,8 +283,7 @@ class Machine {
   }
 
   scalars(job, step) {
-    const own = job.scalars[step.kernel];
-    return own ? { ...step.scalars, ...own } : step.scalars;
+    return { ...step.scalars, ...job.scalars[step.kernel] };
   }
 
   /** The loss: the array of that name, or the outputs times their seeds. */

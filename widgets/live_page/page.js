@@ -27,14 +27,7 @@ function engine(program, source, hear) {
 
 class Panel {
   constructor(host, program, source) {
-    this.host = host;
-    this.program = program;
-    this.number = 0;
-    this.curve = [];
-    this.values = {};
-    this.scalars = {};
-    this.seeds = {};
-    this.choice = {};
+    Object.assign(this, { host, program, number: 0, curve: [], values: {}, scalars: {}, seeds: {}, choice: {} });
     this.starts = program.arrays.map((a) => a.input ? unpackArray(a, a.dtype, count(a.shape)) : null);
     const floats = program.arrays.filter((a, n) => a.input && a.grad >= 0);
     this.eps = floats.some((a) => a.dtype === "f16") ? 1e-3 : floats.some((a) => a.dtype === "f32") ? 1.2e-7 : 2.3e-16;
@@ -161,8 +154,7 @@ class Panel {
       plot.at = Math.max(0, Math.min(size - 1, k));
       where.textContent = name(plot.at);
       box.value = digits(now()[plot.at]);
-      canvas.setAttribute("aria-valuetext", `${name(plot.at)} = ${box.value}`);
-      canvas.setAttribute("aria-valuenow", now()[plot.at]);
+      filled(canvas, { "aria-valuetext": `${name(plot.at)} = ${box.value}`, "aria-valuenow": now()[plot.at] }, []);
     };
     const set = (k, v) => {
       const values = Float64Array.from(now());
@@ -173,10 +165,7 @@ class Panel {
       select(k);
       this.run();
     };
-    canvas.setAttribute("role", "slider");
-    canvas.tabIndex = 0;
-    canvas.setAttribute("aria-valuemin", -1e9);
-    canvas.setAttribute("aria-valuemax", 1e9);
+    filled(canvas, { role: "slider", tabindex: 0, "aria-valuemin": -1e9, "aria-valuemax": 1e9 }, []);
     let range = null;
     const drag = (e) => {
       const r = canvas.getBoundingClientRect(), k = Math.floor((e.clientX - r.left) / r.width * size);
@@ -232,29 +221,26 @@ class Panel {
       this.results.append(make("div", { class: "number" }, make("code", {}, "returns"), out));
       (this.returned ??= []).push(out);
     });
-    this.numbers = {};
-    const value = (a, n) => {
+    this.numbers = [];
+    const shown = (a, title, note, what, get) => {
+      const kind = what === "value" ? "" : "grad";
       if (count(a.shape) === 1) {
-        this.numbers[n] = make("output", { class: "big", "data-value": a.name });
-        this.results.append(make("div", { class: "number" }, make("code", {}, a.name), " = ", this.numbers[n]));
+        const out = make("output", { class: "big", [`data-${what}`]: a.name });
+        this.numbers.push([out, get]);
+        this.results.append(make("div", { class: `number ${kind}` }, make("code", {}, title), " = ", out));
         return;
       }
-      const plot = new Plot(a.shape, BLUE, a.name);
-      this.plots.push([plot, () => this.found?.values[n]]);
-      this.results.append(this.figure(plot, a.name, `${a.dtype}[${a.shape.join(", ")}]`));
+      const plot = new Plot(a.shape, kind ? ORANGE : BLUE, title);
+      this.plots.push([plot, get]);
+      this.results.append(this.figure(plot, title, note, kind));
     };
+    const value = (a, n) => shown(a, a.name, `${a.dtype}[${a.shape.join(", ")}]`, "value", () => this.found?.values[n]);
+    const of = program.loss >= 0 ? program.arrays[program.loss].name : "(outputs)";
     if (program.loss >= 0) value(program.arrays[program.loss], program.loss);
     program.arrays.forEach((a, n) => {
       if (!a.input || a.grad < 0 || !differentiable(program)) return;
-      const title = `d${program.loss >= 0 ? program.arrays[program.loss].name : "(outputs)"}/d${a.name}`;
-      if (count(a.shape) === 1) {
-        this.numbers[`g${n}`] = make("output", { class: "big", "data-gradient": a.name });
-        this.results.append(make("div", { class: "number grad" }, make("code", {}, title), " = ", this.numbers[`g${n}`]));
-        return;
-      }
-      const plot = new Plot(a.shape, ORANGE, title);
-      this.plots.push([plot, () => this.found?.gradients[n]]);
-      this.results.append(this.figure(plot, title, `how ${loss} change${program.loss >= 0 ? "s" : ""} with each element`, "grad"));
+      const note = `how ${loss} change${program.loss >= 0 ? "s" : ""} with each element`;
+      shown(a, `d${of}/d${a.name}`, note, "gradient", () => this.found?.gradients[n]);
     });
     program.arrays.forEach((a, n) => { if (a.output && n !== program.loss) value(a, n); });
     const none = program.kernels.find((k) => !k.reverse && !k.passive) ?? program.kernels[0];
@@ -401,9 +387,7 @@ class Panel {
     this.curve = [];
     const back = found.backward === undefined ? "" : `, gradient ${millis(found.backward)}`;
     this.time.textContent = `launch ${millis(found.forward)}${back}${found.simd ? "" : " (no vectors in this browser)"}`;
-    for (const [n, out] of Object.entries(this.numbers)) {
-      out.textContent = digits(n[0] === "g" ? found.gradients[n.slice(1)]?.[0] : found.values[n][0]);
-    }
+    for (const [out, get] of this.numbers) out.textContent = digits(get()?.[0]);
     this.returned?.forEach((out, k) => { out.textContent = typeof found.returned[k] === "number" ? digits(found.returned[k]) : String(found.returned[k]); });
     let sum = 0;
     this.depths?.forEach(({ kernel, at, s, depth, held }) => {

@@ -17,7 +17,7 @@ from quadrants_lab.ir.record import dataclass
 
 
 class Operation:
-    """An operation of the language, for calls in functions of the library."""
+    """An operation of the language, as an object that functions of the library can call."""
 
     def __init__(self, name: str) -> None:
         self.__qd_op__ = name
@@ -49,10 +49,11 @@ static, grouped, _abs, _max = ops("static grouped abs max")
 class LibraryFunction:
     """A function of the library that users can call.
 
-    ``home`` is the public module below ``qd`` that has it, "" for ``qd`` itself. ``sizes``: the numbers of rows that
-    the first argument, a square matrix, may have; () if it is no matrix. ``vectors``: the parameters that are vectors,
-    all of one length, which is ``length`` unless that is 0. ``optional``: the parameters that may be left out.
-    ``method``: it is also a method of matrices. ``elementwise``: it applies to each element of matrices."""
+    ``home`` is the public module below ``qd`` in which users find the function, "" for ``qd`` itself. ``sizes``: if the
+    first argument is a square matrix, the numbers of rows that it may have; else (). ``vectors``: the parameters that
+    are vectors, all of one length, which is ``length`` unless that is 0. ``optional``: the parameters that may be left
+    out. ``method``: the function is also a method of matrices. ``elementwise``: the function applies to each element of
+    a matrix."""
 
     func: LibraryFunc
     home: str = "math"
@@ -107,8 +108,8 @@ def real(x: Any, dt: Any) -> Any:
 
 @helper
 def greatest(a: Any) -> Any:
-    """A scale for the entries: their greatest absolute value if that is at most 1; a quarter of it if it is greater,
-    whose reciprocal is a normal number; 1 if all are 0."""
+    """A number by which to divide the entries of ``a`` before they are squared. It is their greatest absolute value m
+    if m <= 1, m / 4 if m > 1 (so that the reciprocal of the scale is a normal number), and 1 if all entries are 0."""
     size = 0.0 * a[0, 0]
     for i in static(range(a.n)):
         for j in static(range(a.n)):

@@ -14,12 +14,12 @@ _abs, _max, _min, _sqrt, _matrix, _vector, _zero = ops("abs max min sqrt Matrix 
 
 @public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))
 def sym_eig(A: Any, dt: Any = None) -> Any:
-    """(w, Q): the eigenvalues of a symmetric matrix of up to 6 rows, rising, and the orthogonal matrix whose columns
-    are their eigenvectors. Of a matrix that is not symmetric, those of (A + A.transpose()) / 2.
+    """(w, Q): the eigenvalues of a symmetric matrix of up to 6 rows, in rising order, and the orthogonal matrix whose
+    columns are their eigenvectors. If A is not symmetric, the result belongs to (A + A.transpose()) / 2.
 
     By cyclic Jacobi rotations (Golub and Van Loan, Matrix Computations, 8.5), exact to a few units in the last place of
-    the greatest entry. The derivative of an eigenvector leaves out its turn towards those with an equal eigenvalue,
-    which does not exist.
+    the greatest entry. Eigenvectors with equal eigenvalues have no derivative along each other, and this part of the
+    derivative is left out.
     """
     a = real(A, dt)
     half = 0.5 * (a + a.transpose())
@@ -63,7 +63,7 @@ def make_spd(A: Any, dt: Any = None) -> Any:
 
 @helper
 def _symmetric(a: Any) -> Any:
-    """The eigenvalues of a symmetric matrix, rising, and its eigenvectors."""
+    """The eigenvalues of a symmetric matrix in rising order, and the matrix whose columns are its eigenvectors."""
     size = greatest(a)
     m = a * (1.0 / size)
     q = _zero(a)
@@ -106,15 +106,16 @@ def _symmetric(a: Any) -> Any:
 
 @public("", sizes=(2,), optional=("dt",))
 def eig(A: Any, dt: Any = None) -> Any:
-    """(w, X): the eigenvalues of a matrix of 2 rows as complex numbers, a row each, and its eigenvectors as columns,
-    real and imaginary part of an entry in two rows. Real eigenvalues fall; of a complex pair the one with the positive
-    imaginary part is first. Eigenvectors have length 1.
+    """(w, X) for a matrix A of 2 rows. Row k of w is eigenvalue k: its real and its imaginary part. Column k of X is
+    the eigenvector, of length 1: rows 0 and 1 are real and imaginary part of its first entry, rows 2 and 3 of its
+    second. Real eigenvalues are in falling order; of a complex pair the one with the positive imaginary part comes
+    first.
 
     From the characteristic polynomial. A double eigenvalue has the derivative of the mean of the two.
     """
     a = real(A, dt)
     mean, half = 0.5 * a[0, 0] + 0.5 * a[1, 1], 0.5 * a[0, 0] - 0.5 * a[1, 1]
-    rest = _matrix([[half, a[0, 1]], [a[1, 0], -half]])  # its eigenvalues sum to 0
+    rest = _matrix([[half, a[0, 1]], [a[1, 0], -half]])  # A minus the mean of its eigenvalues
     size = greatest(detached(rest))
     rest = rest * (1.0 / size)
     half = rest[0, 0]
@@ -127,7 +128,7 @@ def eig(A: Any, dt: Any = None) -> Any:
         turning = _sqrt(-disc)
     x0, y0, x1, y1 = half, rest[1, 0], half, rest[1, 0]  # real parts of the eigenvectors
     if disc >= 0.0:
-        if half == 0.0 and r == 0.0:  # one eigenvalue: what is left of the matrix is nilpotent
+        if half == 0.0 and r == 0.0:  # a double eigenvalue: ``rest`` is nilpotent
             x0, y0, x1, y1 = zero, rest[1, 0], rest[0, 1], zero
             if y0 == 0.0:
                 x0 = 1.0
@@ -146,16 +147,16 @@ def eig(A: Any, dt: Any = None) -> Any:
 
 @public("", sizes=(2, 3), optional=("dt",))
 def svd(A: Any, dt: Any = None) -> Any:
-    """(U, S, V) with A = U @ S @ V.transpose(), S diagonal and its entries falling in size.
+    """(U, S, V) with A = U @ S @ V.transpose(). S is diagonal, and the absolute values of its entries fall.
 
-    V is a rotation. Of 3 rows U is one too, and the last entry of S is negative where the determinant of A is; of 2
-    rows no entry is negative, and U reflects where the determinant is negative. By one-sided Jacobi rotations
-    (M. R. Hestenes, Inversion of matrices by biorthogonalization and related results, 1958), exact to a few units in
-    the last place of the greatest entry.
+    V is a rotation. If A has 3 rows, U is a rotation, too, and the last entry of S is negative if the determinant of A
+    is negative. If A has 2 rows, no entry of S is negative, and U is a reflection if the determinant of A is negative.
+    By one-sided Jacobi rotations (M. R. Hestenes, Inversion of matrices by biorthogonalization and related results,
+    1958), exact to a few units in the last place of the greatest entry.
 
     The derivative is that of the factors as functions of A (J. Townsend, Differentiating the singular value
-    decomposition, 2016). Where two singular values are equal that of U and V does not exist: the turn of both in their
-    common plane is then left out, so that the derivatives of S and of U @ V.transpose() stay right.
+    decomposition, 2016). Where two singular values are equal, U and V have no derivative along a common rotation in the
+    plane of the two. This part is left out, so that the derivatives of S and of U @ V.transpose() are still right.
     """
     a = real(A, dt)
     u, s, v = factors(detached(a))
@@ -177,9 +178,10 @@ def svd(A: Any, dt: Any = None) -> Any:
 def polar_decompose(A: Any, dt: Any = None) -> Any:
     """(U, P) with A = U @ P, U orthogonal and P symmetric, from the singular values.
 
-    Of 2 rows P has no negative eigenvalue, and U reflects where the determinant of A is negative; of 3 rows U is a
-    rotation, and P has a negative eigenvalue there. The derivative is right for equal singular values too; where two of
-    them sum to 0, so that U is not determined, its turn in their common plane is left out.
+    If the determinant of A is negative, U is a reflection for 2 rows; for 3 rows U is a rotation and P has a negative
+    eigenvalue. Otherwise U is a rotation and P has no negative eigenvalue. The derivative is right for equal singular
+    values, too. Where two singular values sum to 0, U is not determined, and its derivative leaves out the rotation in
+    the plane of the two.
     """
     a = real(A, dt)
     u, s, v = factors(detached(a))
@@ -225,7 +227,7 @@ def factors(a: Any) -> Any:
             break
     for last in static(range(a.n - 1, 0, -1)):
         for p in static(range(last)):
-            if w[:, p].norm_sqr() < w[:, p + 1].norm_sqr():  # a swap that keeps the determinant
+            if w[:, p].norm_sqr() < w[:, p + 1].norm_sqr():  # swap and negate: the determinant stays
                 wp, vp = w[:, p], v[:, p]
                 w[:, p], w[:, p + 1] = w[:, p + 1], -wp
                 v[:, p], v[:, p + 1] = v[:, p + 1], -vp
@@ -239,7 +241,8 @@ def factors(a: Any) -> Any:
 
 @helper
 def _left2(w: Any, tiny: Any) -> Any:
-    """The orthogonal factor, and the lengths, of columns that are orthogonal."""
+    """For a matrix w of 2 rows with orthogonal columns: the orthogonal matrix of the columns' directions, and the
+    vector of their lengths."""
     u = _zero(w)
     s0, s1 = _sqrt(w[:, 0].norm_sqr()), _sqrt(w[:, 1].norm_sqr())
     u[0, 0] = 1.0
@@ -255,8 +258,9 @@ def _left2(w: Any, tiny: Any) -> Any:
 
 @helper
 def _left3(w: Any, tiny: Any) -> Any:
-    """The rotation whose columns have the directions of those of w, which are orthogonal, and their lengths along
-    them: the last may be negative."""
+    """For a matrix w of 3 rows with orthogonal columns: the rotation whose columns have their directions, and the
+    vector of their lengths. If the determinant of w is negative, the last column of the rotation points backwards, and
+    the last length is negative."""
     s0, s1 = _sqrt(w[:, 0].norm_sqr()), _sqrt(w[:, 1].norm_sqr())
     u0 = 0.0 * w[:, 0]
     u0[0] = 1.0
@@ -264,7 +268,7 @@ def _left3(w: Any, tiny: Any) -> Any:
         u0 = w[:, 0] / s0
     x, y, z = _abs(u0[0]), _abs(u0[1]), _abs(u0[2])
     axis = 0.0 * u0
-    if x > y or x > z:  # another axis leans less on u0
+    if x > y or x > z:  # another axis is further from the direction u0
         if y < z:
             axis[1] = 1.0
         else:
@@ -281,7 +285,7 @@ def _left3(w: Any, tiny: Any) -> Any:
     else:
         s1 = 0.0
     u2 = u0.cross(u1)
-    s2 = _max(-s1, _min(s1, u2.dot(w[:, 2])))  # rounding must not put it before s1
+    s2 = _max(-s1, _min(s1, u2.dot(w[:, 2])))  # rounding must not make it larger than s1
     u = _zero(w)
     u[:, 0], u[:, 1], u[:, 2] = u0, u1, u2
     return u, _vector([s0, s1, s2])

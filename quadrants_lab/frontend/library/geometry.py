@@ -22,8 +22,8 @@ formula("reflect", "The direction of a ray along x that is mirrored at a plane w
 
 @public(vectors=("x", "n"))
 def refract(x: Any, n: Any, eta: Any) -> Any:
-    """The direction of a ray along the unit vector x behind a surface with the unit normal n, eta the ratio of the
-    indices of refraction; zeros where it is totally reflected."""
+    """The direction in which a ray with the direction x continues behind a surface with the normal n; x and n are unit
+    vectors, and eta is the ratio of the indices of refraction. The result is 0 where the ray is totally reflected."""
     along = x.dot(n)
     k = 1.0 - eta * eta * (1.0 - along * along)
     bent = 0.0 * x
@@ -45,8 +45,8 @@ def rotation2d(ang: Any) -> Any:
 
 @public()
 def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
-    """The rotation by Euler angles in radians: a row vector times it turns by yaw about the y axis, then by pitch about
-    x, then by roll about z, seen from axes that turn with it."""
+    """The rotation by Euler angles in radians. A row vector times this matrix turns by yaw about the y axis, then by
+    pitch about the x axis, then by roll about the z axis; the axes turn with the vector."""
     cy, sy = _cos(yaw), _sin(yaw)
     cx, sx = _cos(pitch), _sin(pitch)
     cz, sz = _cos(roll), _sin(roll)
@@ -64,8 +64,8 @@ formula("rotation3d", "rot_yaw_pitch_roll(ang_z, ang_x, ang_y).",
 
 @public(vectors=("axis",), length=3)
 def rot_by_axis(axis: Any, ang: Any) -> Any:
-    """The rotation by ang radians about axis (of any length but 0), by Rodrigues' formula; a row vector times it turns
-    counter-clockwise."""
+    """The rotation by ang radians about axis, a vector of any length but 0, by Rodrigues' formula. A row vector times
+    this matrix turns counter-clockwise."""
     u = axis.normalized()
     c, s = _cos(ang), _sin(ang)
     d = 1.0 - c

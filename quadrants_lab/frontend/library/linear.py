@@ -56,7 +56,8 @@ def inverse(mat: Any) -> Any:
 
 @helper
 def _eliminated(m: Any) -> Any:
-    """The inverse of a matrix: what makes it the unit matrix makes this of the unit matrix."""
+    """The inverse of a matrix, by Gauss-Jordan elimination: the row operations that turn m into the unit matrix turn
+    the unit matrix into the inverse."""
     a, b = m, _zero(m)
     for k in static(range(a.n)):
         b[k, k] = 1.0
@@ -80,7 +81,7 @@ def _eliminated(m: Any) -> Any:
 
 @helper
 def _adjugate3(m: Any) -> Any:
-    """Its columns are the cross products of the rows."""
+    """The adjugate of a matrix of 3 rows: its columns are the cross products of the rows of the matrix."""
     x, y, z = m[0, :], m[1, :], m[2, :]
     return _columns([y.cross(z), z.cross(x), x.cross(y)])
 
@@ -117,13 +118,13 @@ def _adjugate4(m: Any, s: Any, c: Any) -> Any:
 
 @helper
 def _upper_minors(m: Any) -> Any:
-    """The minors of rows 0 and 1: of columns 01, 02, 03, 12, 13, 23."""
+    """The 2 x 2 minors of rows 0 and 1 of a matrix of 4 rows, for the columns 01, 02, 03, 12, 13, 23."""
     return [m[0, i] * m[1, j] - m[1, i] * m[0, j] for i in range(4) for j in range(i + 1, 4)]
 
 
 @helper
 def _lower_minors(m: Any) -> Any:
-    """The minors of rows 2 and 3, in the same order."""
+    """The 2 x 2 minors of rows 2 and 3 of a matrix of 4 rows, for the columns 01, 02, 03, 12, 13, 23."""
     return [m[2, i] * m[3, j] - m[3, i] * m[2, j] for i in range(4) for j in range(i + 1, 4)]
 
 

@@ -36,8 +36,8 @@ def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
 
 @public(elementwise=True)
 def fns(mask: Any, base: Any, offset: Any) -> Any:
-    """Position of the offset-th set bit of the 32-bit mask, counted upwards from bit base (downwards where offset is
-    negative; 0: the bit at base itself); 0xFFFFFFFF where there is none."""
+    """The position of the offset-th set bit of the 32-bit mask, counted upwards from bit base, or downwards if offset
+    is negative; offset 0 asks for the bit at base itself. 0xFFFFFFFF if there is no such bit."""
     i = int(base)
     left = max(abs(int(offset)), 1)
     while i >= 0 and i < 32:
@@ -90,7 +90,7 @@ def csqrt(z: Any) -> Any:
     """The square root of z with a real part that is not negative; zeros, with derivative 0, where z is 0."""
     w = 0.0 * z
     if z.norm_sqr() > 0.0:
-        large = _sqrt(0.5 * (z.norm() + _abs(z[0])))  # the part of the root that has no cancellation
+        large = _sqrt(0.5 * (z.norm() + _abs(z[0])))  # the part of the root without cancellation
         if z[0] < 0.0:
             if z[1] < 0.0:
                 large = -large

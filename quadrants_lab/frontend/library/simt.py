@@ -40,13 +40,14 @@ ballot = helper(lambda predicate: reduced(_u64(predicate != 0) << _u64(_thread()
 active_mask = helper(lambda: ballot_first_n(1, 32))
 match_all = helper(lambda value: _u32(4294967295) if all_equal(value, 32) != 0 else _u32(0))
 unique = helper(lambda value: _i32(match_any(value) == lanemask_eq(_thread() % 32)))
-# 1 if the predicate is not 0, else 0; ``neutral`` in lanes outside of the mask
+# the vote of a lane: 1 if its predicate is not 0, else 0; ``neutral`` for lanes outside of the mask
 counted = helper(
     lambda mask, predicate, neutral:
     _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else neutral
 )  # fmt: skip
 
-# the first thread of this thread's group of ``size`` threads, and the end of the group; None is the whole block
+# the first thread of this thread's group of ``size`` threads, and the end of the group; if ``size`` is None, the group
+# is the whole block
 _first = helper(lambda size: 0 if static(size is None) else _thread() - _thread() % size)
 _end = helper(lambda size: _threads() if static(size is None) else min(_first(size) + size, _threads()))
 
@@ -66,8 +67,8 @@ def shuffle(value: Any, index: Any) -> Any:
 
 @helper
 def _scan(shared: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
-    """Replaces the shared values by their inclusive scan by ``fn`` in each group. It begins again where ``heads``, if
-    that is not None, is not 0."""
+    """Replaces the shared values, one for each thread, by their inclusive scan with the operation ``fn`` in each group.
+    If ``heads`` is given, the scan begins again at each thread for which ``heads`` is not 0."""
     t = _thread()
     if t == _first(size):
         total = value
@@ -131,7 +132,7 @@ def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
 
 @helper
 def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
-    """The inclusive scan that begins again where the flag is not 0."""
+    """The inclusive scan of the threads' values in each group; it begins again at each thread whose flag is not 0."""
     shared = _shared(value)
     _scan(shared, value, size, fn, _shared(head_flag))
     found = shared[_thread()]
@@ -155,7 +156,7 @@ def ballot_first_n(predicate: Any, n: Any) -> Any:
 
 @helper
 def match_any(value: Any) -> Any:
-    """A bit for each lane whose value is equal to this one's."""
+    """A mask with a bit for each lane of the subgroup: 1 where the lane's value equals that of this thread."""
     shared = _shared(value)
     t = _thread()
     first = t - t % 32
@@ -192,7 +193,9 @@ def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
 
 @helper
 def radix_rank(key: Any, radix_bits: Any, bit_start: Any, num_bits: Any, bins: Any, excl_prefix: Any) -> Any:
-    """The thread's position when the block is stably sorted by a digit of the keys; ``bins`` counts each digit."""
+    """The position that this thread's key has when the block's keys are sorted stably by one digit: ``num_bits`` bits
+    from bit ``bit_start`` on. Writes how often each digit occurs to ``bins``, and the number of smaller digits to
+    ``excl_prefix``."""
     digit = _i32((_u32(key) >> _u32(bit_start)) & ((_u32(1) << _u32(num_bits)) - _u32(1)))
     digits = _shared(digit)
     t = _thread()

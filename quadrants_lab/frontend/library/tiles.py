@@ -1,7 +1,9 @@
-"""Operations of tiles. ``tile`` is shared memory: its row t is row t % 32 of the tile of the subgroup of thread t, and
-only thread t accesses it. Nobody reads the results of threads beyond the last row of a tile.
+"""Operations of tiles, squares of numbers of which each thread of a subgroup holds a row. The argument ``tile`` is
+shared memory: its row t belongs to thread t, is row t % 32 of the tile of the thread's subgroup, and is accessed by
+this thread only. Nobody reads the results of threads beyond the last row of a tile.
 
-A row that other threads need goes through other shared memory, so a device can keep the rows in registers.
+A row that other threads need is copied to another piece of shared memory first, so a device can keep the tile's own
+rows in registers.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def eye(tile: Any) -> Any:
 
 @helper
 def load(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: Any) -> Any:
-    """Loads rows and columns of an array. Elements of the tile outside of them, or of the array, keep their values."""
+    """Loads rows ``row0`` to ``row1`` and columns ``col0`` to ``col1`` of an array into the tile. Elements of the tile
+    that lie outside these rows and columns, or outside the array, keep their values."""
     t = _thread()
     row = row0 + t % 32
     end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
@@ -54,8 +57,8 @@ def store(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: A
 
 @helper
 def add_outer(tile: Any, a: Any, row: Any) -> Any:
-    """Adds the product of the column ``a``, of which each thread gives its element, and of the subgroup's elements of
-    ``row``, shared memory with an element of each thread."""
+    """Adds the outer product of a column and a row to the tile. ``a`` is this thread's element of the column; ``row``
+    is shared memory with one element for each thread, of which the row consists."""
     t = _thread()
     for c in range(_columns(tile)):
         tile[t, c] = tile[t, c] + a * row[_first() + c]
@@ -63,7 +66,8 @@ def add_outer(tile: Any, a: Any, row: Any) -> Any:
 
 @helper
 def add_outer_of_row(tile: Any, a: Any, arr: Any, at: Any, row: Any, col0: Any, col1: Any) -> Any:
-    """The same with a row of an array, up to the end of the array."""
+    """Adds the outer product of the column ``a`` (this thread's element) and of the elements ``col0`` to ``col1`` of a
+    row of an array to the tile; columns beyond the end of the array are skipped."""
     t = _thread()
     end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
     for c in range(_columns(tile)):
@@ -73,9 +77,9 @@ def add_outer_of_row(tile: Any, a: Any, arr: Any, at: Any, row: Any, col0: Any, 
 
 @helper
 def cholesky(tile: Any, eps: Any) -> Any:
-    """Replaces the lower triangle by that of the Cholesky factor; an element of the diagonal whose square is below
-    ``eps`` gets the root of that. Above the diagonal are remainders. The right-looking algorithm, see Golub and Van
-    Loan, "Matrix Computations", 4.2."""
+    """Replaces the lower triangle of the tile by that of its Cholesky factor. If the square of a diagonal element of
+    the factor would be below ``eps``, the element becomes the square root of ``eps``. Above the diagonal the tile then
+    holds no meaningful numbers. The right-looking algorithm, see Golub and Van Loan, "Matrix Computations", 4.2."""
     t = _thread()
     r = t % 32
     for k in range(_columns(tile)):
@@ -93,7 +97,8 @@ def cholesky(tile: Any, eps: Any) -> Any:
 
 @helper
 def solve_triangular(lower: Any, b: Any) -> Any:
-    """Replaces ``b`` by the x with x @ L.T = b; each thread has a row of x."""
+    """Replaces ``b`` by the solution x of x @ L.T = b, where L is the lower triangle of ``lower``; each thread computes
+    a row of x."""
     t = _thread()
     for k in range(_columns(lower)):
         column = _shared(lower[t, k])

@@ -1,1 +1,2 @@
-"""The operations that kernels call by name: a table of rows, and what lowers each."""
+"""The operations that kernels call by name. Each module has rows of the table (`frontend.op_table`), with the functions
+that lower them."""

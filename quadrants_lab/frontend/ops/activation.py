@@ -26,7 +26,7 @@ def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = AL
 
 
 def _indices(cx: Context, call: ast.Call, value: Value, ndim: int) -> tuple[int, ...]:
-    """The ids of an index of ``ndim`` axes."""
+    """The SSA ids of an index with ``ndim`` axes, given as the argument ``value`` of the call."""
     numbers = given_index(cx, call, value, ndim, "node, indices")
     cx.at(call)
     found = [cx.index(n) for n in numbers]
@@ -53,14 +53,15 @@ def _deactivate(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mem
 
 def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any]) -> Value:
     cx.at(call)
-    count = cx.b.load(active_cells.activity_buffer(cx, cell), at)  # appending to a full list counts, but keeps nothing
+    count = cx.b.load(active_cells.activity_buffer(cx, cell), at)  # an append to a full list counts, but stores nothing
     return Num(cx.b.op("min", count, cx.const(cell.capacity, i32)), i32)
 
 
 def _append(
     cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any], val: Value, node: ast.expr
 ) -> Value:
-    """Appends ``val`` to a list; its index in the list. A full list stays as it is."""
+    """Appends ``val`` to a list of a dynamic node, unless the list is full. Returns the index of the element in the
+    list."""
     parts = [val] if len(mems) == 1 else list(val.leaves())
     if len(parts) != len(mems) or any(m.buffer.ndim != len(cell.axes) + len(m.element_shape) for m in mems):
         raise cx.fail("QL1417", node, what=val.describe(), target=f"an element of {len(mems)} fields")
@@ -75,7 +76,8 @@ def _append(
 
 
 def _of_node(lower: Callable[..., Value], kinds: tuple[str, ...] = ALL[2:]) -> Lower:
-    """An operation on a list of a dynamic node, or on a cell of another node, given by node and index."""
+    """The lowering of an operation whose arguments are a node and an index: the cell of the node, or the list of a
+    dynamic node, at this index."""
 
     def of_node(cx: Context, call: ast.Call, node: Value, indices: Value, *val: Value) -> Value:
         cell = _node(cx, call, node, kinds)
@@ -108,7 +110,8 @@ def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
 
 
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
-    """The index times or over the ratio of the extents, axis by axis."""
+    """An index of the node or field ``a`` as an index of ``b``: each axis is multiplied, or divided, by the ratio of
+    the extents."""
     note_unknown()
     of, to = (v.python(cx) for v in (a, b))
     for k, grid in enumerate((of, to)):

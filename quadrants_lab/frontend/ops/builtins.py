@@ -55,7 +55,8 @@ def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
 
 
 def _extreme(prim: str, meaning: Callable[..., Any]) -> Lower:
-    """min and max: of the arguments, element by element, or as in Python of the entries of a list, tuple or vector."""
+    """The operation min or max. Several arguments are compared element by element; of a single argument, a list, tuple
+    or vector, the result is the extreme of its entries, as in Python."""
     of_numbers = _primitive(prim, meaning)
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -69,7 +70,8 @@ def _extreme(prim: str, meaning: Callable[..., Any]) -> Lower:
 
 
 def _rounding(prim: str) -> Lower:
-    """floor, ceil and round: the result is real, or cast to the dtype that is asked for."""
+    """The operation floor, ceil or round. The result is a real number, cast to the argument ``dtype`` if that is
+    given."""
 
     def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
         number = cx.argument(call, 0, x)
@@ -110,7 +112,7 @@ def _bit_cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
 
 
 def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], Any]) -> Lower:
-    """int(x), float(x) and bool(x). A string such as "inf" is read when the kernel is compiled."""
+    """The operation int(x), float(x) or bool(x). A string such as "inf" is converted when the kernel is compiled."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         if x.string is not None and meaning is not bool:
@@ -156,14 +158,15 @@ def _clock(cx: Context, call: ast.Call) -> Value:
 
 
 def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
-    """The address of the first element, which is fixed as long as the memory exists, plus the bytes up to this one."""
+    """The address of an element of a field in bytes: the address of the field's first element, a constant of the
+    kernel, plus the offset of this element."""
     mem: Any = f.fields[0] if f.fields else None
     found = None if mem is None else cx.bindings.get(mem.buffer.name)
     node = getattr(found, "snode", None)
     if found is None or len(f.fields) != 1 or (node is not None and node.sparse is not None):
         what = "a field in a sparse layout" if node is not None else f.describe()
         raise cx.fail("QL1725", argument_node(call, 0), what=what)
-    note_unknown()  # another process has another address
+    note_unknown()  # the address differs between processes
     ids = [cx.to(k, u64) for k in given_index(cx, call, indices, mem.ndim, "f, indices")]
     cx.at(call)
     at = cx.const(0, u64)
@@ -179,14 +182,15 @@ _OPERATORS: dict[str, type] = {prim: op for op, (prim, _) in arith.BINARY.items(
 
 
 def _on_local(cx: Context, op: str, a: Number, b: Number, call: ast.Call) -> Number:
-    """The new value of a local after an atomic on it."""
+    """The value of a local variable after the atomic operation ``op`` on it, which is an ordinary operation here."""
     if op in _OPERATORS:
         return arith.binary(cx, _OPERATORS[op], a, b, call, call, call)
     return b if op == "exchange" else arith.emit(cx, op, _common(cx, [a, b]), a, b, node=call)
 
 
 def _atomic(op: str) -> Lower:
-    """``x[i] op= y``, atomically; returns the old value. On a local it is an ordinary operation."""
+    """The atomic operation ``x[i] op= y``, which returns the old value. On a local variable it is an ordinary
+    operation."""
 
     def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
         node, source = argument_node(call, 0), argument_node(call, 1)
@@ -204,7 +208,8 @@ def _atomic(op: str) -> Lower:
 
 
 def _target(cx: Context, node: ast.expr, op: str) -> Place:
-    """The place that is the first argument of an atomic; QL1607 if that is none."""
+    """The place (an element or a local) that is the first argument of an atomic; raises QL1607 for an argument that is
+    no place."""
     place = place_of(cx, node)
     if place is None or (id_of(node) and not (place.is_variable or place.is_memory)):
         raise cx.fail("QL1607", node, op=op)
@@ -212,7 +217,8 @@ def _target(cx: Context, node: ast.expr, op: str) -> Place:
 
 
 def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
-    """On an element of a field or array an atomic, on a local a select; returns the old value."""
+    """Stores ``desired`` if ``x`` equals ``expected``; returns the old value. On an element of a field or array this is
+    an atomic, on a local variable a select."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
     place: Any = _target(cx, node, "qd.atomic_cas")
     target: Any = place.held(cx, node) if place.is_variable else in_memory(cx, place, node)
@@ -235,7 +241,8 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
 
 
 def _volatile_load(cx: Context, call: ast.Call, x: Value) -> Value:
-    """An atomic that changes nothing: the compiler cannot replace it by an earlier load."""
+    """Loads an element by an atomic that changes nothing, so that the compiler cannot use the result of an earlier load
+    instead."""
     node = argument_node(call, 0)
     place = _target(cx, node, "qd.volatile_load")
     if place.is_variable:

@@ -12,7 +12,7 @@ from quadrants_lab.frontend.values.context import Context, argument_node, check_
 
 
 def _constructor(axes: int) -> Lower:
-    """`qd.Vector` (1) or `qd.Matrix` (2) of a list."""
+    """The operation `qd.Vector` (``axes`` 1) or `qd.Matrix` (``axes`` 2), which makes a vector or matrix of a list."""
 
     def lower(cx: Context, call: ast.Call, arr: Value, dt: Value | None) -> Value:
         node = argument_node(call, 0)
@@ -59,7 +59,7 @@ def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> 
         made = Matrix((size,), tuple(Lit(int(k == known), call) for k in range(size)))
         return made if dt is None else matrix.cast(cx, made, cx.dtype(dt, call))
     t = cx.options.default_ip if dt is None else cx.dtype(dt, call)
-    wide: Any = cx.index(at)  # every position fits the dtype
+    wide: Any = cx.index(at)  # i32 or i64, so that every position fits
     tests = (cx.b.op("eq", wide.id, cx.const(k, wide.type)) for k in range(size))
     return Matrix((size,), tuple(Num(cx.b.op("select", one, cx.const(1, t), cx.const(0, t)), t) for one in tests))
 
@@ -91,7 +91,7 @@ def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
     """``qd.Struct(a=1, b=[1.0, 2.0])``, or the same with a dict: the values fix the types of the members."""
     given: dict[Any, ast.expr] = {k.arg: k.value for k in call.keywords}
     for a in call.args:
-        names = [getattr(key, "value", None) for key in getattr(a, "keys", (None,))]  # of a dict with literal keys
+        names = [getattr(key, "value", None) for key in getattr(a, "keys", (None,))]  # literal keys of a dict
         if not all(isinstance(name, str) for name in names):
             raise cx.fail("QL1602", call, text="qd.Struct", what="takes members by name", params="name=value, ...")
         given.update(zip(names, getattr(a, "values", ()), strict=True))

@@ -18,7 +18,7 @@ from quadrants_lab.frontend.values.context import Context, argument_node
 
 
 def _inlined(f: LibraryFunction) -> Lower:
-    """Inlines the function; its statements are located at the call."""
+    """The lowering of a library function: it is inlined, and its statements are located at the call."""
 
     def lower(cx: Context, call: ast.Call, *args: Value | None) -> Value:
         given = dict(zip(f.func.params, args, strict=True))
@@ -53,7 +53,7 @@ def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mappi
 
 def rows_of(module: str) -> Iterator[Builtin]:
     """The rows for the functions of a module of the library."""
-    import_module(f"quadrants_lab.frontend.library.{module}")  # puts them into FUNCTIONS
+    import_module(f"quadrants_lab.frontend.library.{module}")  # importing it fills FUNCTIONS
     for f in (f for f in FUNCTIONS if f.func.fn.__module__.endswith(f".{module}")):
         params = tuple(f"{p}=" if p in f.optional else p for p in f.func.params)
         name = f"{f.home.removeprefix('simt.')}.{f.func.name}" if f.home.startswith("simt.") else f.func.name
@@ -77,7 +77,7 @@ def _entry_of(cx: Context, call: ast.Call, x: Mem, i: Value, j: Value | None) ->
 
 
 def _only(cx: Context, call: ast.Call, x: Any) -> Value:
-    """The number itself, or the one element of a field or array without axes."""
+    """The argument itself if it is a number; the one element of a field or array without axes."""
     found: Value = x.element(()).load(cx, call) if x.fields and not x.fields[0].ndim else x
     return found.number(cx, call)  # type: ignore[no-any-return]  # of a `Value`
 

@@ -18,7 +18,7 @@ from quadrants_lab.ir.types import DType, u1
 
 
 def operand(cx: Context, op: str, value: Value, node: ast.expr, ndim: int = 0) -> Matrix:
-    """``value`` as a matrix (``ndim`` 2), a vector (1) or either (0); QL1430 if it is none."""
+    """``value`` as a matrix (``ndim`` 2), as a vector (1) or as either (0); raises QL1430 for any other value."""
     m = matrix.as_matrix(cx, value, node)
     if m is None or (ndim and len(m.shape) != ndim):
         want = ("a vector or matrix", "a vector", "a matrix")[ndim]
@@ -27,7 +27,7 @@ def operand(cx: Context, op: str, value: Value, node: ast.expr, ndim: int = 0) -
 
 
 def square(cx: Context, op: str, value: Value, node: ast.expr) -> Matrix:
-    """``value`` as a square matrix; QL1430 if it is none."""
+    """``value`` as a square matrix; raises QL1430 for any other value."""
     m = operand(cx, op, value, node)
     if len(m.shape) != 2 or m.shape[0] != m.shape[1]:
         raise cx.fail("QL1430", node, op=op, want="a square matrix", what=m.describe())
@@ -66,8 +66,9 @@ def _real(cx: Context, value: Number) -> DType:
 
 
 def _root(cx: Context, node: Any, value: Number) -> Number:
-    """The square root of a sum of squares. At 0 its derivative is 0: the length of a vector has a kink there, and 0 is
-    the subgradient of least length. At 0 the root of 1 is computed instead, so that no infinity arises."""
+    """The square root of ``value``, a sum of squares. At 0 the derivative is defined as 0: the length of a vector has a
+    kink there, and 0 is the subgradient of least length. So that no infinity arises, the root of 1 is taken at 0, and a
+    select replaces the result by 0."""
     t = _real(cx, value)
     x = cx.to(value, t)
     cx.at(node)
@@ -77,7 +78,7 @@ def _root(cx: Context, node: Any, value: Number) -> Number:
 
 
 def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
-    """``left @ right``; of two vectors their inner product."""
+    """``left @ right``; if both are vectors, their inner product."""
     a = operand(cx, "@", left, getattr(node, "left", node))
     b = operand(cx, "@", right, getattr(node, "right", node))
     inner = a.shape[-1]
@@ -92,7 +93,7 @@ def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
 
 
 def _method(name: str, lower: Lower, ndim: int = 0) -> Lower:
-    """A method, lowered by ``lower`` of the matrix and the other arguments."""
+    """The row of a method. ``lower`` gets the matrix, which must have ``ndim`` axes, and the other arguments."""
     return lambda cx, call, x, *more: lower(cx, call, operand(cx, name, x, argument_node(call, 0), ndim), *more)
 
 
@@ -164,7 +165,7 @@ def _extreme(name: str, meaning: Callable[..., Any]) -> Lower:
 
 
 def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
-    """any and all of the elements, which hold where they are not 0."""
+    """The method any or all: whether any, or every, element differs from 0."""
 
     def lower(cx: Context, call: ast.Call, m: Matrix) -> Value:
         elements: Sequence[Any] = m.elements

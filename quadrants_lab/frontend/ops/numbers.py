@@ -9,7 +9,7 @@ from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
 def _filled(number: int) -> Lower:
-    """`qd.zero` and `qd.one`: a constant of the dtype of the argument."""
+    """The operation `qd.zero` or `qd.one`: the constant ``number`` in the dtype and shape of the argument."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         t = cx.type_of(x.number(cx, argument_node(call, 0)))
@@ -40,8 +40,9 @@ _LAYOUT: dict[DType, tuple[DType, int, int]] = {f32: (i32, 23, 127), f64: (i64, 
 
 
 def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
-    """The exponent is taken from the bits. The mantissa is x times a power of two that is made of bits, in two
-    steps, because the power alone may overflow. Zeros, denormals, infinities and NaN stay, with exponent 0."""
+    """(mantissa, exponent) of x. The exponent is read from the bits of x. The mantissa is x times a power of two, which
+    is put together from bits; the multiplication takes two steps, because the power itself may overflow. Zeros,
+    denormals, infinities and NaN are their own mantissa, with exponent 0."""
     node = argument_node(call, 0)
     number = x.number(cx, node)
     given = cx.type_of(number)

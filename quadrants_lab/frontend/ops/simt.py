@@ -19,7 +19,8 @@ from quadrants_lab.ir.types import DType, i32
 
 
 def _index(what: str) -> Lower:
-    """A number of the running thread or its block, see `ir.nodes.Builtin`."""
+    """The operation that returns an index or count of the running thread or its block; ``what`` is its name in
+    `ir.nodes.Builtin`."""
 
     def lower(cx: Context, call: ast.Call) -> Value:
         use_blocks(cx, call)
@@ -35,7 +36,8 @@ def _sync(cx: Context, call: ast.Call, *mask: Value) -> Value:
 
 
 def _fence(cx: Context, call: ast.Call) -> Value:
-    """Emits nothing: a thread sees its own writes in order, and those of others after barriers."""
+    """A memory fence emits nothing: a thread sees its own writes in order, and the writes of other threads after
+    barriers."""
     return Obj(None)
 
 
@@ -65,7 +67,7 @@ def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Va
 
 
 def _array_of(cx: Context, sizes: tuple[int, ...], declared: Any, node: ast.expr) -> Mem | StructMem:
-    """Shared memory of a dtype, or of a type of vectors, matrices or structs, which has an array for each member."""
+    """Shared memory whose elements have the declared dtype or type. A struct type has one array for each member."""
     if isinstance(declared, DType):
         return shared_array(cx, sizes, declared)
     kind = declared.__qd_type__
@@ -93,7 +95,7 @@ def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:
 
 # --- operations on the values of many threads -----------------------------------------------------------------------
 
-# operations that combine two values: a func or a Python function, and the neutral element of a dtype
+# operations that combine two values: the func or Python function, and a function from a dtype to the neutral element
 _OPERATIONS: dict[str, tuple[Any, Callable[[DType], float]]] = {
     "add": (simt.add, lambda t: 0),
     "mul": (simt.mul, lambda t: 1),
@@ -103,7 +105,7 @@ _OPERATIONS: dict[str, tuple[Any, Callable[[DType], float]]] = {
     "or": (simt.either, lambda t: 0),
     "xor": (simt.differs, lambda t: 0),
 }
-_REDUCED = ("add", "min", "max")  # the operations that reductions offer
+_REDUCED = ("add", "min", "max")  # the operations for which there are reductions
 _SCAN: Any = {"inclusive": simt.inclusive, "exclusive": simt.exclusive}
 _VOTES: Any = {"all_true": simt.all_true, "any_true": simt.any_true, "all_equal": simt.all_equal}
 _MASKS: Any = {k: getattr(simt, f"lanemask_{k}") for k in ("lt", "le", "eq", "ge", "gt")}
@@ -119,7 +121,8 @@ def _inlined(cx: Context, call: ast.Call, fn: Any, *args: Value | Any) -> Value:
 
 
 def _plain(fn: Any, *more: Any) -> Lower:
-    """A function of the library with the same parameters, followed by the constants ``more``."""
+    """The lowering of an operation by a function of the library, which gets the same arguments, followed by the
+    constants ``more``."""
     return lambda cx, call, *args: _inlined(cx, call, fn, *args, *more)
 
 
@@ -170,7 +173,7 @@ def _combining(fn: Any, name: str, size: Size, many: int = 1) -> Lower:
 
 
 def _generic(fn: Any) -> Lower:
-    """A reduction or scan of a block by an operation of the user's."""
+    """The lowering of a reduction or scan of a block whose operation is a func that the user passes."""
 
     def lower(cx: Context, call: ast.Call, value: Value, block_dim: Value, op: Value, *more: Value) -> Value:
         _whole(cx, call, block_dim)
@@ -180,7 +183,8 @@ def _generic(fn: Any) -> Lower:
 
 
 def _tiled(fn: Any, many: int = 1) -> Lower:
-    """A function of the library of ``many`` values and the size of the group, which the call may leave out."""
+    """The lowering of an operation by a function of the library that takes ``many`` values and the size of the group; a
+    call may leave the size out."""
     return lambda cx, call, *args: _inlined(cx, call, fn, *args[:many], _tile(cx, call, *args[many:]))
 
 
@@ -190,7 +194,7 @@ def _radix(cx: Context, call: ast.Call, key: Value, block_dim: Value, *rest: Val
 
 
 def _masked(fn: Any, neutral: int) -> Lower:
-    """A vote of the lanes in a mask; the other lanes vote ``neutral``."""
+    """The lowering of a vote in which only the lanes in a mask take part; the other lanes count as ``neutral``."""
 
     def lower(cx: Context, call: ast.Call, mask: Value, predicate: Value) -> Value:
         return _inlined(cx, call, fn, _inlined(cx, call, simt.counted, mask, predicate, neutral), SUBGROUP)
@@ -203,7 +207,7 @@ def _unmasked(fn: Any) -> Lower:
 
 
 def _pair(name: str, params: tuple[str, ...], lower: Lower, doc: str) -> Iterator[Builtin]:
-    """The operation of a subgroup, and the same of a part of one."""
+    """The two rows of an operation: for a whole subgroup, and for a part of a subgroup."""
     yield Builtin(f"subgroup.{name}", params, lower, doc)
     yield Builtin(f"subgroup.{name}_tiled", (*params, "log2_size"), lower, doc)
 

@@ -47,8 +47,8 @@ def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = Non
 
 
 def fault_of_order(axes: Any, n: int) -> str:
-    """The code of the error that ``axes`` is neither a permutation of ``n`` axes nor None, which stands for the order
-    in which they are written; "" if it is one of them."""
+    """Checks an order of axes, which must be a permutation of ``n`` axes, or None for the order in which they are
+    written. Returns the code of the error, or "" if the order is right."""
     if axes is None:
         return ""
     if not isinstance(axes, (tuple, list)) or not all(hasattr(k, "__index__") for k in axes):
@@ -62,9 +62,9 @@ def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
     return Grouped(x)
 
 
-MOST_THREADS = 1024  # of a block
+MOST_THREADS = 1024  # threads of a block
 LANES = (1, 2, 4, 8, 16, 32, 64)
-# the options of qd.loop_config: the types of their values, the numbers that are allowed, and these in words
+# the options of qd.loop_config: the types of the value, the allowed numbers, and the allowed numbers in words
 _CONFIG: dict[str, tuple[tuple[type, ...], Container[int], str]] = {
     "block_dim": ((int,), range(MOST_THREADS + 1), f"1 to {MOST_THREADS}"),
     "serialize": ((bool, int), range(2), "True or False"),
@@ -78,9 +78,9 @@ _CONFIG: dict[str, tuple[tuple[type, ...], Container[int], str]] = {
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """Remembers the options for the next loop. ``parallelize=1`` means ``serialize=True``; ``checkpoint`` is for
-    `autodiff.recursive_checkpointing`; ``block_dim`` matters if the loop uses qd.simt; ``lanes`` and ``colours`` are
-    for the schedule of the CPU (`ir.traits.Scheduled`); the others are ignored hints."""
+    """Remembers the options for the next loop. ``parallelize=1`` means ``serialize=True``; ``checkpoint`` asks for
+    `autodiff.recursive_checkpointing`; ``block_dim`` has an effect if the loop uses qd.simt; ``lanes`` and ``colours``
+    are requests to the schedule of the CPU (`ir.traits.Scheduled`). All other options are hints, which are ignored."""
 
     def wrong(node: ast.AST, what: str) -> Exception:
         return cx.fail("QL1602", node, text="qd.loop_config", what=what, params=", ".join(_CONFIG))

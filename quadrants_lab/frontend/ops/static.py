@@ -16,7 +16,7 @@ def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
     for node, value in zip(call.args, args, strict=False):
         if node in cx.static_calls:
             raise cx.fail("QL1614", node)
-        # entries may be run-time values: loops unroll over them
+        # takes entries that are run-time values, over which a static loop is unrolled
         if not value.is_object:
             static_truth(cx, value, node)
     cx.static_calls.add(call)
@@ -37,7 +37,7 @@ def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 
 
 def _shown(cx: Context, value: Value) -> object:
-    """What Python would print for the value; a description of one that only a launch has."""
+    """What Python would print for the value; for a value that only a launch knows, a description."""
     try:
         return value.python(cx)
     except TypeError:
@@ -51,12 +51,12 @@ def _len(cx: Context, call: ast.Call, x: Value) -> Value:
 
 
 def _quantifier(name: str) -> Lower:
-    """Python's any and all of a vector, matrix or list: the method of the matrix."""
+    """Python's any or all of a vector, matrix or list: the method of that name of the matrix."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         value = x if x.shape else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)
         if value is None:
-            return Lit(name == "all", call)  # of an empty list
+            return Lit(name == "all", call)  # the result for an empty list
         return cx.operations[f"Matrix.{name}"].lower(cx, call, value)
 
     return lower

@@ -15,7 +15,8 @@ SIZES = {"Tile16x16": 16, "Tile32x32": 32}
 
 
 def _made(size: int, fill: Any) -> Lower:
-    """A new tile that ``fill`` fills; QL1724 where a subgroup has fewer threads than it has rows."""
+    """The lowering of an operation that makes a tile of ``size`` rows and fills it by ``fill``. Raises QL1724 if a
+    subgroup has fewer threads than the tile has rows."""
 
     def lower(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
         use_blocks(cx, call)

@@ -15,9 +15,10 @@ from quadrants_lab.frontend.values.struct import annotation, as_annotated
 from quadrants_lab.frontend.values.tile import is_place
 from quadrants_lab.ir.importing import lazily
 
-# augmented assignments to elements of fields that are atomic; the others load, compute and store
+# operators of augmented assignments to elements of fields that become atomics; all other operators load, compute and
+# store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
-# augmented assignments to locals that iterations share
+# operators of augmented assignments to locals that parallel iterations share, which become reductions
 _REDUCTIONS: dict[type, str] = {**ATOMIC, ast.Mult: "mul"}
 _COMPILE_TIME = "a compile-time value"
 _write_tile, _update_tile = (lazily("frontend.syntax.tiles", name) for name in ("write", "update"))
@@ -32,8 +33,8 @@ def assign(cx: Context, node: ast.Assign) -> None:
 
 
 def _accumulated(cx: Context, node: ast.Assign) -> bool:
-    """Lowers ``a = a + x``, ``a = min(a, x)`` and the like of a local that iterations share as a reduction. Returns
-    whether the statement was one."""
+    """If the statement has the form ``a = a + x`` or ``a = min(a, x)``, and parallel iterations share the local ``a``,
+    lowers it as a reduction into ``a``. Returns whether it did."""
     target = node.targets[0]
     name = id_of(target)
     whole = cx.frame.env.get(name)
@@ -60,7 +61,7 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
 
 
 def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
-    value = live(cx, value)  # `a[0], b = b, a` has changed the list that b gets
+    value = live(cx, value)  # in `a[0], b = b, a` the first target changes the list `a`
     match target:
         case ast.Name():
             set_name(cx, target, value, node, source)
@@ -85,7 +86,8 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
 
 
 def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
-    """Assigns a local. The first assignment fixes its shape and dtype; later values are cast to them."""
+    """Assigns ``value`` to a local variable. The first assignment fixes the variable's shape and dtype; later values
+    are cast to them. ``source`` is the expression of the value, and ``node`` the whole statement."""
     name, env = target.id, cx.frame.env
     old: Any = env.get(name)
     if old is None:
@@ -121,14 +123,15 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
 
 
 def _named(value: V.Value) -> Any:
-    """The list as the value of an ordinary variable, even if it was that of a static loop's variable."""
+    """The list as the value of an ordinary variable, which can be assigned. Only a list that a func took by value still
+    cannot be changed."""
     kept = value.fixed if value.fixed == V.PASSED else ""
     return value.with_parts(value.parts, fixed=kept)
 
 
 def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.expr, node: ast.stmt) -> None:
-    """Assigns another list to a name that stands for one. Under a condition and in a loop it must have as many
-    entries."""
+    """Assigns a list to a variable that already holds one. Within a condition or loop that began after the old list was
+    made, both lists must have the same structure (as many entries, of the same kinds)."""
     reference = target.id in cx.frame.references
     if reference or old.fixed == V.STATIC_VARIABLE or value.kind != old.kind:
         what = f"a {old.kind} by reference" if reference else old.fixed or old.describe()
@@ -142,7 +145,8 @@ def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.exp
 
 
 def _check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
-    """Raises an error unless the name is a local of this iteration."""
+    """Raises an error unless the name is a local variable that this iteration may assign: not a parameter, compile-time
+    value or shared local."""
     U.check_not_shared(cx, old, target, target.id)
     if old.fixed or not old.is_local:
         raise cx.fail("QL1303", target, name=target.id, what=old.fixed or _COMPILE_TIME)
@@ -151,7 +155,7 @@ def _check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
 def _reassign(
     cx: Context, target: ast.Name, old: V.Value, value: V.Value, source: ast.expr, node: ast.stmt
 ) -> None:
-    """Gives a local another value, cast to its shape and dtypes."""
+    """Assigns a value to an existing local variable, cast to the variable's shape and dtypes."""
     new = U.cast_to_local(cx, old, value, source, node, target.id)
     U.name_values(cx, new, target.id)
     U.assign_local(cx, target.id, new)
@@ -203,8 +207,8 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
 
 
 def _added_to_builder(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
-    """Lowers ``A[i, j] += x`` of a builder of a sparse matrix, a call of its func. Returns whether the statement was
-    one."""
+    """If the target is an element ``A[i, j]`` of a sparse matrix builder, lowers ``A[i, j] += x`` as a call of the
+    builder's func. Returns whether it did."""
     base = cx.frame.env.get(id_of(target.value))
     add = getattr(getattr(base, "type", None), "__qd_add__", None)
     match node.op:
@@ -228,7 +232,8 @@ _ADD = "+= of a sparse matrix"  # a name that no program can use
 
 
 def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: V.Value) -> bool:
-    """Lowers the statement as a reduction if the target is a local that iterations share; whether it is."""
+    """If the target is a local that parallel iterations share, lowers the statement as a reduction. Returns whether it
+    did."""
     op = type(node.op)
     if op not in _REDUCTIONS or not place.whole.is_shared:
         return False
@@ -240,7 +245,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     name = target.id
     old = cx.frame.env.get(name)
     if old is None:
-        cx.name(target)  # unknown names and names out of scope have errors of their own
+        cx.name(target)  # raises the error about an unknown name, or a name out of scope
         raise cx.fail("QL1305", node, name=name)
     value, op = cx.expr(node.value), type(node.op)
     if old.tile is not None:
@@ -254,7 +259,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
             if more is None:
                 raise cx.fail("QL1415", node.value, what=value.describe())
             value = V.List(more, cx.depth)
-        now = current(cx, old)  # the value may be `a.pop()`
+        now = current(cx, old)  # evaluating the value, such as `a.pop()`, may have changed the list
         made: Any = operate(cx, op, now, value, node, target, node.value)
         change(cx, now, V.List(made, old.depth), node, name)
         return

@@ -1,4 +1,5 @@
-"""An `If` whose results are the locals that its arms assign, and the values that its arms evaluate to."""
+"""Branches: emits an `If` with a result for each local variable that an arm assigns, and for each value that the arms
+evaluate to."""
 
 import ast
 from collections.abc import Callable
@@ -14,8 +15,8 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(slots=True)
 class Arm:
-    """An arm that was lowered: its statements, its environment at the end, whether its end is unreachable, and the
-    values that it evaluates to."""
+    """An arm after its lowering: its statements, the values of local variables at its end, whether its end is
+    unreachable (``exited``), and the values that it evaluates to."""
 
     stmts: list[N.Stmt]
     env: Env
@@ -24,19 +25,20 @@ class Arm:
 
 
 def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[], Value], node: ast.AST) -> Value:
-    """The value of the arm that is taken, at the common dtype of both."""
+    """The value of an expression ``then if cond else orelse``, in the common dtype of both arms."""
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
-Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
+Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm and returns its values; None: it has none
 
 
 def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: bool = True) -> tuple[Value, ...]:
-    """Emits an If whose arms are lowered by ``then`` and ``orelse``, which return equally many values; returns the
-    values of the arm that is taken.
+    """Emits an If whose arms are lowered by ``then`` and ``orelse``, which return equally many values. Returns the
+    results of the If: each is the value of the arm that runs.
 
-    Locals that existed before and were assigned in an arm get the merged value, unless ``merge`` is false: then the If
-    is the last statement of its function. If the end of no arm is reachable, neither is the code after the If.
+    Locals that existed before the If and are assigned in an arm get a result of the If as their value. With ``merge``
+    false they do not: the If is then the last statement of its function. If both arms end early (in a break, continue
+    or return), the code after the If is unreachable.
     """
     before = cx.frame.env
     with cx.setting(top=False, depth=cx.depth + 1):
@@ -49,7 +51,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
         case ast.stmt():
             ended = "loop"
         case _:
-            ended = ""  # an expression, whose names stay
+            ended = ""  # an expression: its arms end no names
     for arm in arms if ended else ():
         cx.end(arm.env, before, node, ended)
     cx.at(node)
@@ -57,7 +59,8 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     yields: list[list[int]] = [[] for _ in live]
 
     def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Any:
-        """The result for a number of each arm; ``old`` where no arm has assigned it."""
+        """The number after the If, given the number at the end of each arm: ``old`` itself if no arm has changed it,
+        else a new result of the If."""
         first = numbers[0] if old is None else old
         if (old is not None or first.constant is not None) and all(_is_one(n, first) for n in numbers):
             return first
@@ -77,7 +80,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
         merge_locals(cx, [arm.env for arm in live])
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
-        ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
+        ends = (arm.values[k] for arm in live)  # a run-time choice is between numbers, matrices, structs or lists
         given: list[Value] = [v.numbers(cx, node) if v.token is None else v for v in ends]
         if not ended:
             given = _broadcast(given)
@@ -94,7 +97,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
 
 def _is_one(a: Any, b: Any) -> bool:
-    """Whether two numbers are the same constant or the same value of the IR."""
+    """Whether two numbers are the same object or the same SSA value."""
     return a is b or (a.id is not None and a.id == b.id)
 
 

@@ -20,7 +20,7 @@ from quadrants_lab.frontend.values.number import id_of
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
-References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
+References = dict[str, tuple[Place, ast.expr]]  # by parameter: place and expression of its argument
 
 
 def templates(source: FunctionSource) -> dict[str, int]:
@@ -31,13 +31,13 @@ def templates(source: FunctionSource) -> dict[str, int]:
         written = source.fn.__annotations__
         found = {p.arg: k for k, p in every if p.annotation is not None and is_template(source, written.get(p.arg))}
         if any(isinstance(given, str) for given in written.values()):
-            return found  # not cached: each kernel has to record the names that are looked up for this
+            return found  # not cached, because the lookups must be recorded for each kernel
         source.templates = found
     return source.templates
 
 
 def is_template(source: FunctionSource, given: Any) -> bool:
-    """Whether an annotation of the function, or its text, is `qd.template` or `qd.ref`."""
+    """Whether ``given``, an annotation of the function or the text of one, is `qd.template` or `qd.ref`."""
     if isinstance(given, str):  # an annotation that Python did not evaluate
         try:
             given = _named(source, syntax_tree(given, "eval").body)
@@ -60,7 +60,8 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
 
 def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
     """Raises QL1617 if the parameter ``name``, which the func has changed, shares its place with another parameter by
-    reference: that one does not see the change, and would overwrite it. ``aliases``: parameters that do see it."""
+    reference. The other parameter does not see the change, and writing it back would overwrite the change. ``aliases``
+    has parameters that do see the change."""
     place, _ = references[name]
     for other, (second, at) in references.items():
         if other != name and other not in aliases and _overlap(place, second):
@@ -72,7 +73,7 @@ def _overlap(a: Place, b: Place) -> bool:
     if not (a.is_variable and b.is_variable):
         return False
     if a.whole.token is not None and b.whole.token is not None:
-        if a.whole.token is not b.whole.token:  # one may be in the other
+        if a.whole.token is not b.whole.token:  # one list may be an entry of the other
             return bool(a.name.partition("[")[0] == b.name.partition("[")[0])
     elif a.name != b.name:
         return False
@@ -85,8 +86,8 @@ def _overlap(a: Place, b: Place) -> bool:
 
 
 def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str, int]]:
-    """For each parameter the other parameters that are the same variable of the caller if indices are equal at run
-    time, with the id of this condition."""
+    """For each parameter by reference: the other parameters that stand for the same variable of the caller if some
+    indices are equal at run time, each with the id of this condition."""
     found: dict[str, dict[str, int]] = {}
     for (one, (a, node)), (other, (b, _)) in combinations(references.items(), 2):
         cx.at(node)
@@ -97,10 +98,11 @@ def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str,
 
 
 def _same_place(cx: Context, a: Place, b: Place) -> int | None:
-    """Emits the condition that both are the same number of a local; None where that is known at compile time."""
+    """Emits the condition (u1) that both places are the same number of a local variable; returns None if compile time
+    decides it."""
     if not (a.is_variable and b.is_variable):
         return None
-    if a.name != b.name:  # two parameters by reference of the caller
+    if a.name != b.name:  # parameters by reference of the calling func
         return None if a.steps or b.steps else cx.frame.aliases.get(a.name, {}).get(b.name)
     if a.steps[:-1] != b.steps[:-1] or not a.base.shape:
         return None
@@ -116,8 +118,9 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
 
 
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
-    """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be
-    written back; an element of a field or ndarray stands for itself."""
+    """The value of the argument ``node`` for a template parameter. If the argument is a local variable of the caller,
+    it is added to ``references``, so that the func's last value is written back. An element of a field or ndarray is
+    passed as a place in memory, which the func writes directly."""
     place = place_of(cx, node)
     if place is None:
         return cx.expr(node)

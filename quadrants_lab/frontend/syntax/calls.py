@@ -1,4 +1,4 @@
-"""Calls of operations of the language, types, funcs and Python functions."""
+"""Lowers calls: of operations of the language, types, funcs and Python functions."""
 
 import ast
 import math
@@ -45,7 +45,7 @@ def _object(cx: Context, node: ast.Call, target: V.Obj, procedure: bool) -> V.Va
             raise cx.fail("QL1605", node, name=name)
         of_class = row.params[:1] == ("self",) and bool(node.args)
         return _operation(cx, node, row, *([_self_of_class(cx, node.args[0])] if of_class else []))
-    method: Any = getattr(type(fn), "__call__", None)  # noqa: B004  # the func itself is needed
+    method: Any = getattr(type(fn), "__call__", None)  # noqa: B004  # not whether it can be called
     if getattr(method, "__qd_func__", False) is True:
         func, owner, text = method, fn, target.text
     else:
@@ -104,7 +104,8 @@ def _func(
     cx: Context, node: ast.Call, source: FunctionSource, first: tuple[V.Value, ...], procedure: bool,
     references: References,
 ) -> V.Value:  # fmt: skip
-    """A call of a func; ``first``: its first arguments, already evaluated. Template parameters are by reference."""
+    """A call of a func. ``first`` are its first arguments, already evaluated. Template parameters are passed by
+    reference: ``references`` gets their places."""
     by_name = templates(source)
     names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
 
@@ -119,8 +120,9 @@ def _arguments(
     cx: Context, node: ast.Call, args: Sequence[ast.expr], first: Sequence[V.Value] = (),
     value: Callable[[int | str, ast.expr], V.Value] | None = None,
 ) -> tuple[list[V.Value], Keywords]:  # fmt: skip
-    """The values of the positional arguments, ``first`` and then those of ``args``, and of the keywords. ``value``, if
-    there is one, evaluates the expression of an argument, given its position or name."""
+    """Evaluates the arguments of a call. Returns the positional ones (``first``, then the values of the expressions
+    ``args``) and the keyword arguments by name. ``value``, if given, evaluates one expression, given the argument's
+    position or name."""
     found, value = list(first), value or (lambda place, a: cx.expr(a))
     for a in args:
         if isinstance(a, ast.Starred):
@@ -135,7 +137,8 @@ def _arguments(
 
 
 def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.Value:
-    """A call of an operation; the values of the first arguments may be ``given``."""
+    """A call of an operation of the language. ``given`` are the values of the first arguments, if they are evaluated
+    already."""
     if row.raw == ALL:
         return row.lower(cx, node, *(V.Obj(None) for _ in node.args))
     for raw in node.args[: row.raw]:
@@ -160,7 +163,8 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.
 
 
 def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> V.Value:
-    """The operation on its arguments, element by element if that is its meaning on matrices."""
+    """Lowers the operation for its arguments: for an elementwise operation with a matrix among them, once for each
+    element."""
     if not row.elementwise or not any(a is not None and a.shape for a in args):
         return row.lower(cx, node, *args)
     spread = [k for k, a in enumerate(args) if isinstance(a, (V.Num, V.Lit, V.Matrix, V.Tuple))]
@@ -178,8 +182,9 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
 def _python(
     cx: Context, node: ast.Call, fn: Any, args: list[V.Value], keywords: Keywords, procedure: bool
 ) -> V.Value:
-    """A call of a Python function. If all arguments are known at compile time, Python calls it now. Otherwise, and if
-    it turns out to access a field, which it would do only once, it is inlined."""
+    """A call of a Python function. If all arguments are known at compile time, Python calls it now. The function is
+    inlined otherwise, and also if it turns out to access a field: Python would do that only once, and not in each
+    launch."""
     text = name_of(node.func)
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {V.Obj(fn, text).describe()}")
@@ -256,8 +261,8 @@ def _super(cx: Context, node: ast.Call) -> V.Value:
 def _at_compile_time(
     cx: Context, node: ast.Call, fn: Any, args: list[V.Value], keywords: Keywords, text: str
 ) -> V.Value:
-    """The result of the Python function. A warning says that it runs only once, but not inside qd.static, nor for
-    ``math`` and ``round`` of numbers, where it does not matter."""
+    """Calls the Python function now and returns its result. A warning says that the function runs only once, unless the
+    call stands inside qd.static or the function is ``round`` or one of ``math``, for which it makes no difference."""
     if not is_pure(fn):
         note_unknown()
     numbers = not keywords and all(a.constant is not None for a in args)

@@ -1,4 +1,5 @@
-"""Which locals a loop changes, and so has to carry or to share; lowering code and undoing it.
+"""Which local variables a loop changes, so that a serial loop must carry them and a parallel loop must share them. Also
+lowers code tentatively, and undoes it.
 
 Assignments are visible in the text of a loop. But an atomic on a local, a func that takes a local by reference and a
 method change locals too, and a callee may have any name or come out of a table. So a loop is lowered once more if its
@@ -17,12 +18,14 @@ from quadrants_lab.frontend.values.context import Context, Env
 
 
 def changed_locals(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
-    """Names that ``body``, which belongs to the loop ``owner``, gives a new value, as far as that is known."""
+    """The local variables that ``body``, which belongs to the loop ``owner``, changes: those that its text assigns, and
+    those that earlier lowerings of the loop found to change."""
     return tuple(dict.fromkeys((*assigned_names(cx.frame.source, owner, body), *_found(cx, owner))))
 
 
 def lower_until_stable(cx: Context, owner: ast.AST, lower: Callable[[], None]) -> None:
-    """Lowers the loop ``owner`` by ``lower``, again while `record_changes` finds further changed locals."""
+    """Lowers the loop ``owner`` by calling ``lower``, and repeats that as long as `record_changes` finds further
+    changed locals or lists in the body become aliases."""
     found = _found(cx, owner)
     while True:
         known, undo = len(found), snapshot(cx)
@@ -43,14 +46,15 @@ def record_changes(cx: Context, owner: ast.AST, before: Env, names: Iterable[str
 
 
 def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
-    """The locals that a loop, in this call of its function, was found to change. They stay known while loops around it
-    are lowered again, else the number of times that a loop is lowered would double with each loop around it."""
+    """The locals that lowering the loop, in this call of its function, has found to change. They stay known while an
+    outer loop is lowered again; otherwise each outer loop would double the number of times that this loop is
+    lowered."""
     return cx.found_changes.setdefault((id(owner), cx.frame.call), {})
 
 
 def snapshot(cx: Context) -> Callable[[], None]:
-    """Returns a function that undoes everything lowered since, all but `Context.found_changes` and
-    `Context.list_aliases`. It can be called several times."""
+    """Returns a function that undoes all lowering from now on: it restores the whole state except
+    `Context.found_changes` and `Context.list_aliases`. It can be called several times."""
     b, frame, found, list_aliases = cx.b, cx.frame, cx.found_changes, cx.list_aliases
     stmts, count, next_id, span, returned = b.stmts, len(b.stmts), b.next_id, b.span, len(frame.returning or ())
     state = _copied(vars(cx))
@@ -69,13 +73,14 @@ def snapshot(cx: Context) -> Callable[[], None]:
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    """The state with copies of the containers in it."""
+    """The state, with each list, dict and set in it copied."""
     return {k: copy(v) if isinstance(v, (dict, list, set)) else v for k, v in state.items()}
 
 
 def speculate(cx: Context, lower: Callable[[], list[Value]]) -> list[Value]:
-    """The result of ``lower``, whose code is discarded; [] if it raises an error. Attributes that it read stay in
-    `Context.reads`. Funcs in it do not speculate again: a recursion that a static condition ends would not end."""
+    """Calls ``lower`` and discards the code that it emits. Returns its result, or [] if it raises an error. Attributes
+    that it read stay in `Context.reads`. While ``lower`` runs, no func that it inlines speculates: otherwise a
+    recursion that a static condition ends would not end."""
     undo = snapshot(cx)
     cx.speculating = cx.frame
     try:

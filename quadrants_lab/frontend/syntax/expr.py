@@ -1,5 +1,6 @@
-"""The table of expressions by AST node. Comparisons, ``and``, ``or`` and ``a if c else b``, whose operands are
-evaluated only where they are needed; constants, tuples, lists, dicts and format strings."""
+"""The table of lowerings of expressions, by class of AST node. This module has the lowering of comparisons, ``and``,
+``or`` and ``a if c else b``, which evaluate an operand only if it is needed, and of constants, tuples, lists, dicts and
+format strings."""
 
 import ast
 import operator
@@ -19,7 +20,7 @@ from quadrants_lab.frontend.values.lvalue import read
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import promote, u1
 
-_text_parts = lazily("frontend.syntax.printing", "text_parts")  # few kernels have texts
+_text_parts = lazily("frontend.syntax.printing", "text_parts")  # imported late: few kernels have format strings
 _MEMBERSHIP, _IDENTITY = {ast.In, ast.NotIn}, {ast.Is, ast.IsNot}
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -36,7 +37,8 @@ _STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
 
 
 def compare(cx: Context, node: ast.Compare) -> Value:
-    """A chain of comparisons: operands are evaluated once, from the left, up to the first comparison that is false."""
+    """A chain of comparisons such as ``a < b < c``: each operand is evaluated once, from the left, up to the first
+    comparison that is false."""
     if any(type(op) in _STATIC_ONLY for op in node.ops):
         values = [cx.expr(n) for n in (node.left, *node.comparators)]
         number, *others = values
@@ -63,13 +65,14 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 
 
 def _are_objects(left: Value, right: Value) -> bool:
-    """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
+    """Whether two compile-time values are compared as whole Python objects (lists, texts and other constants), and not
+    number by number."""
     both = (left, right)
     return all(v.is_object or v.constant is not None for v in both) and not all(v.is_number for v in both)
 
 
 def _frozen(value: Any) -> Any:
-    """The constant with tuples in place of lists, as `Context.python` has them."""
+    """The constant, in which tuples replace lists, as in the results of `Value.python`."""
     match value:
         case dict():
             return {key: _frozen(v) for key, v in value.items()}
@@ -107,7 +110,7 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
         values = [cx.wrap(tuple(v.copied), "") if keys_only and v.kind == "dict" else v for v in values]
         known = [v.python(cx) if identity else _frozen(v.python(cx)) for v in values]
     except TypeError:
-        # an array argument has no Python object at compile time, but it is not None
+        # `x is None` for an array argument: it has no Python object at compile time, but it is not None
         found = [v.identity() for v in values]
         known = found if identity and any(v is None for v in found) else []
     if not known or not cx.static:
@@ -145,8 +148,8 @@ def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
 def _first_deciding(
     cx: Context, node: ast.AST, is_and: bool, part: Callable[[int], Number], nodes: Sequence[ast.expr], k: int = 0
 ) -> Number:
-    """``and`` or ``or`` of the parts from ``k`` on, which are evaluated by ``part``: the value of the first one that
-    decides. Parts after it are not evaluated, unless that is cheap."""
+    """The value of ``and`` or ``or`` of the operands from number ``k`` on; ``part`` evaluates an operand. The first
+    operand that decides is the result. Later operands are not evaluated, unless evaluation is cheap."""
     first = part(k)
     if k + 1 == len(nodes):
         return first
@@ -176,7 +179,8 @@ def _first_deciding(
 
 
 def conditional(cx: Context, node: ast.IfExp) -> Value:
-    """``a if c else b``: only the arm that is taken is evaluated; a number beside a matrix is broadcast."""
+    """``a if c else b``: only the chosen one of a and b is evaluated. If one of them is a matrix and the other a
+    number, the number is broadcast."""
     chosen = cx.expr(node.test)
     if chosen.shape:  # element by element; both arms are evaluated
         nodes = (node.test, node.body, node.orelse)
@@ -205,8 +209,9 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
 
 
 def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
-    """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
-    common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
+    """The value of ``a if c else b`` for a condition that is known at compile time: ``value``, cast to the common dtype
+    of both arms, as at run time. It is not cast if lowering the ``other`` arm raises an error, or if both arms are
+    literals."""
     leaves = list(value.leaves())
     if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in leaves):
         return value

@@ -27,8 +27,8 @@ from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_ty
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
-_MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
-_SHOWN = 6  # most funcs that a message names
+_MAX_RECURSION = 1000  # the most nested calls of a func within itself; the same as Python's own limit
+_SHOWN = 6  # the most funcs that a message names
 
 
 def parameters(source: FunctionSource) -> list[ast.arg]:
@@ -41,8 +41,8 @@ def parameters(source: FunctionSource) -> list[ast.arg]:
 
 
 def returned_types(cx: Context) -> tuple[Any, ...] | None:
-    """The dtypes and types of the function's ``->``, one for each value that it returns; None if it has no ``->``, or
-    if it is a func that returns a template."""
+    """The return annotation of the function as dtypes and types, one for each value that it returns; None without
+    annotation, or for a func that returns a template."""
     node = cx.frame.source.node.returns
     if node is None or not cx.frame.source.typed or is_none(node):
         return None
@@ -63,7 +63,8 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
 
 
 def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
-    """The annotations in ``(a, b)`` or ``tuple[a, b]``, of several returned values; None for the annotation of one."""
+    """The parts a and b of a return annotation ``(a, b)`` or ``tuple[a, b]`` for several values; None for the
+    annotation of a single value."""
     match node:
         case ast.Subscript() if ast.unparse(node.value).rpartition(".")[2] in ("tuple", "Tuple"):
             return entries_of(node.slice)
@@ -84,7 +85,8 @@ def inline(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
     procedure: bool = False, hidden: bool = False, references: References | None = None,
 ) -> Value:  # fmt: skip
-    """Lowers the body of the func in place of its call; the values that it returns. Numbers are passed by value.
+    """Lowers the body of the func in place of its call. Returns the value or tuple of values that the func returns.
+    Numbers are passed by value.
 
     ``procedure``: the call is a statement of the kernel, so the outermost loops of the func are parallel; a func that
     is called for its value runs its loops in order. ``hidden``: the func is the library's, so errors are located at the
@@ -98,7 +100,7 @@ def inline(
     same = run_time_aliases(cx, references)
     given = [env[name] for name in references]
     body: Sequence[ast.stmt] = source.node.body
-    if references and not always_returns(body):  # returns hand back what was taken by reference
+    if references and not always_returns(body):  # each return also returns the parameters by reference
         body = [*body, ast.copy_location(ast.Return(None), body[-1])]
     frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
     inlining = [*cx.inlining, (source, known)]
@@ -137,7 +139,7 @@ def _bind(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
     references: References,
 ) -> dict[str, Value]:  # fmt: skip
-    """The environment of the func: its parameters by name."""
+    """The environment in which the func's body is lowered: the values of its parameters, by name."""
     params = parameters(source)
     names = [p.arg for p in params]
     positional = len(names) - len(source.node.args.kwonlyargs)
@@ -155,7 +157,8 @@ def _bind(
 def _parameter(
     cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg, value: Value, reference: bool
 ) -> Value:
-    """The value of a parameter: a copy cast to the annotation, or the argument itself for a template."""
+    """The value of a parameter inside the func: a copy of the argument, cast to the annotation; for a template
+    parameter the argument itself."""
     template = param.arg in templates(source)
     if template and not reference:
         return passed(value).pinned("a template argument", node)  # type: ignore[no-any-return]
@@ -176,7 +179,7 @@ def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
 
 
 def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
-    only = first_return(cx.frame.source.node.body) is node  # so a list of vectors need not be merged: it stays a list
+    only = first_return(cx.frame.source.node.body) is node  # nothing to merge: a list of vectors stays a list
     if node.value is None or is_none(node.value):
         return ()
     value = cx.expr(node.value)
@@ -201,8 +204,8 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:
-    """The values of one return cast to the types of the signature, if it has any: directly, and not by way of the
-    common dtype of all returns."""
+    """The values of one return, cast to the types of the return annotation, if there is one. Each return casts its own
+    values, so they do not pass through the common dtype of all returns."""
     want = cx.frame.returns
     if want is None or not values:
         return values
@@ -214,7 +217,8 @@ def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tu
 
 
 def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
-    """Lowers the body of a func; the values that it returns, None if it ends without a return."""
+    """Lowers the body of a func. Returns the values that the func returns, or None if the body ends without a
+    return."""
     for k, s in enumerate(body):
         found = first_return([s])
         match s:
@@ -231,7 +235,8 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
 
 
 def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Value, ...] | None:
-    """Lowers an if with a return in it. The statements ``rest`` after it go into the arm that does not return."""
+    """Lowers an ``if`` with a return in it. ``rest`` are the statements after the ``if``; they are lowered inside the
+    arm that does not return."""
     then, orelse = always_returns(s.body), always_returns(s.orelse)
     undo = snapshot(cx) if not then and not orelse else None
     test = cx.expr(s.test)

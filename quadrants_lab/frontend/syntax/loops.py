@@ -1,4 +1,5 @@
-"""Loops: parallel tasks at the statement level of a kernel, serial loops elsewhere; `unroll` has the static ones."""
+"""Lowers loops: at the statement level of a kernel a loop becomes a parallel task, elsewhere a serial loop. The module
+`unroll` lowers static loops."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -70,8 +71,8 @@ def _for(cx: Context, node: ast.For) -> None:
 
 
 def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
-    """Whether the loop changes locals of the kernel and has at most one iteration, so that it need not be parallel:
-    programs write ``for _ in range(1)`` to run the loops in it in order."""
+    """Whether the loop has at most one iteration and changes locals of the kernel. Such a loop is lowered as a serial
+    one: programs write ``for _ in range(1)`` so that the loops in it run in order."""
     if space.step is not None or space.sizes is None or prod(space.sizes) > 1:
         return False
     before = cx.frame.env
@@ -99,7 +100,7 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
 
 
 def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
-    """Lowers the body of the loop; the environment holds the indices."""
+    """Lowers the body of the loop for one iteration, whose indices are in the environment."""
     if space.grouped:
         name = id_of(node.target)
         indices = [cx.frame.env[f"{name}[{k}]"] for k in range(space.rank)]
@@ -116,7 +117,8 @@ def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
 
 
 def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node: ast.For) -> Num:
-    """``begin + index * step`` in the dtype of the loop variable; wrapping is harmless, because the result fits."""
+    """Emits the loop variable of a range with a step, ``begin + index * step``. It is computed in the variable's own
+    dtype: the product may wrap, but the sum is right, because the result fits."""
     assert space.step is not None
     cx.at(node.target)
     trip = cx.to(Num(index, space.count_dtype), space.dtype)
@@ -140,21 +142,21 @@ def _trip_count(cx: Context, space: Space, node: ast.For) -> int:
         if space.dtype is i64:
             zero = cx.const(0, i64)
             first, last = op("max", first, zero), op("max", last, zero)
-        trips = op("neg", op("floordiv", op("sub", first, last), by))  # right for either sign of the step
+        trips = op("neg", op("floordiv", op("sub", first, last), by))  # rounds up for either sign of the step
     else:
         trips = _far_trips(cx, first, last, by)
     return cx.to(Num(trips, i64), space.count_dtype)
 
 
 def _far_trips(cx: Context, first: int, last: int, by: int) -> int:
-    """The number of iterations of a range whose distance may not fit i64: (distance - 1) // |step| + 1 in u64, where
-    the range is not empty."""
+    """The number of iterations of a range for which end - begin may not fit i64. With distance = |end - begin| it is
+    (distance - 1) // |step| + 1, computed in u64, and 0 for an empty range."""
     op, cast, zero = cx.b.op, cx.b.cast, cx.const(0, i64)
     up = op("gt", by, zero)
     low, high = op("select", up, first, last), op("select", up, last, first)
     one, distance, size = cx.const(1, u64), cast(op("sub", high, low), u64), cast(op("abs", by), u64)
     trips = op("add", op("floordiv", op("sub", distance, one), size), one)
-    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # a loop of more trips never ends
+    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # more trips would take centuries
     return op("select", op("and", op("lt", low, high), op("ne", by, zero)), trips, zero)
 
 
@@ -164,8 +166,9 @@ def _far_trips(cx: Context, first: int, last: int, by: int) -> int:
 def _task(
     cx: Context, node: ast.For, space: Space, names: list[ast.Name], bounds: list[N.Stmt], config: LoopConfig
 ) -> None:
-    """Emits an Offload. Locals of the kernel that it assigns become buffers that it may only accumulate into."""
-    if space.step is not None:  # the body needs begin and step, but cannot use values of the bounds' block
+    """Emits an Offload for a parallel loop. Locals of the kernel that the loop assigns become buffers, into which the
+    loop may only accumulate."""
+    if space.step is not None:  # the body reads begin and step, but not from the block ``bounds``
         cx.b.stmts += bounds
         bounds = []
     t = space.dtype
@@ -199,7 +202,7 @@ def _task(
             cx.at(node)
             if not cx.exited:
                 cx.b.yield_()
-        assigned = {"_", *assigned_names(cx.frame.source, node, node.body)}  # others may turn out to be changed
+        assigned = {"_", *assigned_names(cx.frame.source, node, node.body)}  # the body may change other locals, too
         others = (n for n, v in before.items() if n not in shared and n not in assigned and v.is_local)
         record_changes(cx, node, before, others)
         cx.end(cx.frame.env, before, node, "loop")
@@ -221,14 +224,15 @@ def _task(
 
 
 def _read(cx: Context, temp: Temp) -> Num:
-    """The value of a shared number after the loop."""
+    """Emits the load of a shared local's number after the loop."""
     load = N.Load(cx.b.fresh(), temp.buffer.dtype, temp.buffer.name, (), name=temp.name)
     return Num(cx.b.add(load), load.type)
 
 
 def _share(cx: Context, node: ast.For, env: Env) -> Env:
-    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp", unless each
-    iteration can have a private one. Returns them, and puts them into ``env``."""
+    """Makes the locals that the body of a parallel loop assigns shared: each of their numbers gets a buffer of kind
+    "temp", to which the current value is stored. Locals of which each iteration can have its own copy are left out.
+    Returns the shared locals by name, and puts them into ``env``."""
     shared: Env = {}
     for name in changed_locals(cx, node, node.body):
         value = env.get(name)
@@ -244,19 +248,20 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
             temps.append(Temp(buffer, called))
         if value.shape and has_read_element(node.body, name):
             for temp in temps:
-                temp.private_copy = f"{name} of an iteration"  # no program can use this name
+                temp.private_copy = f"{name} of an iteration"  # a name that no program can use
             env[temps[0].private_copy] = value
         env[name] = shared[name] = value.with_leaves(temps)
     return shared
 
 
 def _is_private(cx: Context, node: ast.For, name: str, value: Value) -> bool:
-    """Whether every iteration of the loop may have a private local in place of this one."""
+    """Whether each iteration of the loop may have a private copy of the local variable."""
     return value.token is None and name not in cx.frame.references and is_private(cx.frame.source.node, node, name)
 
 
 def without_derivatives(b: Builder, block: N.Block, stopped: set[str]) -> N.Block:
-    """The block after `qd.stop_grad` of the ``stopped`` buffers: what it loads from them has the derivative 0."""
+    """The block, changed so that values which it loads from the ``stopped`` buffers have the derivative 0
+    (`qd.stop_grad`)."""
     if not stopped:
         return block
 
@@ -295,7 +300,7 @@ def _serial(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> 
 
 
 def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis: int) -> None:
-    """Emits a For for each axis, the last one innermost."""
+    """Emits nested Fors, one for each axis from ``axis`` on, with the last axis innermost."""
     begin, end = space.axes[axis]
     cx.at(node.iter)
 
@@ -310,7 +315,8 @@ def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis:
 
 
 def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
-    """Emits a range with a step: with step -1 a reversed For, else a For over the number of iterations."""
+    """Emits the loop over a range with a step: a reversed For if the step is -1, else a For that counts the iterations
+    from 0."""
     (begin, end), step = space.axes[0], space.step
     cx.at(node.iter)
     if step is not None and step.constant == -1:
@@ -333,8 +339,8 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
 
 
 def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
-    """Emits a loop over several axes that a break leaves as a whole: one For over the product of the extents, counted
-    in i64 where the product may not fit i32."""
+    """Emits a loop over several axes as one For over the product of the extents, so that a break leaves all axes at
+    once. The index is an i64 if the product may not fit i32."""
     cx.at(node.iter)
     t, known_total = space.dtype, None if space.sizes is None else prod(space.sizes)
     count = t if known_total is not None and i32.holds(known_total) else i64
@@ -365,7 +371,8 @@ def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
 def _counted(
     cx: Context, node: ast.For, begin: int, end: int, name: str, run: Callable[[N.Param], None], reverse: bool = False
 ) -> None:
-    """Emits a For whose body is lowered by ``run``; it carries the locals that the body assigns."""
+    """Emits a For from ``begin`` to ``end``, whose body is lowered by ``run`` and which carries the locals that the
+    body assigns."""
     config, cx.config = cx.config, LoopConfig()
     before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(cx.b.types[begin], name)
@@ -417,8 +424,9 @@ def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:
 def _carry(
     cx: Context, node: ast.For | ast.While, body: Iterable[ast.AST]
 ) -> tuple[Env, tuple[str, ...], tuple[N.Param, ...], tuple[int, ...]]:
-    """Makes the locals that the body assigns loop-carried: returns the environment before, the names of the locals, a
-    parameter for each of their numbers, and the initial values. The environment then holds the parameters."""
+    """Makes the locals that the body of a serial loop assigns loop-carried: in the environment, parameters replace
+    their numbers. Returns the environment as it was before, the names of the locals, the parameters, and the ids of the
+    initial values."""
     before = cx.frame.env
     env = dict(before)
     names: list[str] = []
@@ -436,7 +444,8 @@ def _carry(
 
 
 def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> list[Env]:
-    """Lowers the body of a serial loop, which carries the locals ``names``, by ``run``; the locals at its ends."""
+    """Lowers the body of a serial loop by calling ``run``. ``names`` are the locals that the loop carries. Returns the
+    environments at the ends of the body: at its last statement, and at each break and continue."""
     head, loop = dict(cx.frame.env), Loop("serial", names)
     outer, cx.frame.loop = cx.frame.loop, loop
     before = {n: v for n, v in cx.frame.env.items() if n not in names and n != "_"}
@@ -456,7 +465,8 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
 def _results(
     cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While, ends: list[Env]
 ) -> tuple[N.Param, ...]:
-    """Restores the environment, with a result of the loop for each number of the carried locals."""
+    """Restores the environment ``before`` the loop, in which results of the loop replace the numbers of the carried
+    locals ``names``. Returns the results."""
     cx.end(cx.frame.env, before, node, "loop")
     cx.frame.env = dict(before)
     results: list[N.Param] = []
@@ -468,7 +478,7 @@ def _results(
 
 
 def _exit(cx: Context, node: ast.Break | ast.Continue, word: str) -> None:
-    """A break or continue. In an unrolled loop it must not depend on a run-time condition."""
+    """Lowers a break or continue. In an unrolled loop it raises QL1204 if it depends on a run-time condition."""
     loop, is_break = cx.frame.loop, word == "break"
     assert loop is not None
     if loop.kind == "static":

@@ -21,8 +21,8 @@ _OURS = ("__qd_op__", "__qd_func__", "__qd_field__", "__qd_ndarray__", "__qd_str
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """The function behind a callable, and the arguments that a call passes to it in addition: ``first`` before the
-    given ones, ``keywords`` by name."""
+    """A Python function to inline, and the arguments that its callable object adds to each call (bound method,
+    partial): ``first`` in front of the positional arguments, ``keywords`` by name."""
 
     source: FunctionSource
     first: tuple[Value, ...]
@@ -30,7 +30,7 @@ class Inlined:
 
 
 def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
-    """The Python function behind a callable; None for a builtin, a C function or a class."""
+    """The Python function that a callable object runs; None for a builtin, a C function or a class."""
     match fn:
         case partial():
             inner = inlined(cx, fn.func, text)
@@ -42,15 +42,15 @@ def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
             return inner and replace(inner, first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
         case FunctionType():
             return Inlined(function_source(fn).untyped, (), {})
-    call = getattr(type(fn), "__call__", None)  # noqa: B004  # the function itself is needed
+    call = getattr(type(fn), "__call__", None)  # noqa: B004  # the function is used, not only tested
     if isinstance(call, FunctionType) and not isinstance(fn, type):
         return inlined(cx, MethodType(call, fn), f"{text}.__call__")
     return None
 
 
 def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined | None:
-    """The function or method behind ``fn``, if parameters are annotated `qd.template()` or `qd.ref` and locals are
-    passed: these are passed by reference, as to a func. None otherwise."""
+    """The function or method ``fn``, if the call must pass arguments by reference, as to a func: some parameters are
+    annotated `qd.template()` or `qd.ref`, and some arguments contain locals. Otherwise None."""
     function = getattr(fn, "__func__", fn)
     if not isinstance(function, FunctionType) or not function.__annotations__:
         return None
@@ -64,12 +64,12 @@ def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined 
 
 
 class UsesFields(BaseException):
-    """A Python function that runs at compile time is about to access a field, which it would do only once. No `except
-    Exception` in the function stops this."""
+    """Ends a Python function that runs at compile time and is about to access a field, which it would do only once. It
+    is a BaseException, so that an `except Exception` in the function does not catch it."""
 
 
 def without_fields(cx: Context, call: Callable[[], Any]) -> Any:
-    """The result of the call; raises `UsesFields` before it accesses a field or ndarray."""
+    """The result of ``call()``. Raises `UsesFields` when the call is about to access a field or ndarray."""
     if cx.field_access_hook is None or cx.static:
         return call()
     here = get_ident()
@@ -88,7 +88,8 @@ def touches_kernels(source: FunctionSource) -> bool:
 
 
 def _referenced(source: FunctionSource) -> Iterator[Any]:
-    """The objects that the names and attributes in the function stand for, as far as they are known."""
+    """The Python objects to which the names and attributes in the function's text refer, as far as they can be
+    found."""
     for node in ast.walk(source.node):
         try:
             match node:

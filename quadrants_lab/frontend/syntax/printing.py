@@ -17,7 +17,7 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a text: its letters, or the ``id`` of a value with its format specification."""
+    """A part of a text: constant ``text``, or the ``id`` of a value with its format specification."""
 
     text: str
     id: int | None = None
@@ -29,11 +29,11 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)
-        text = ends.get(k.arg or "") if value.identity() is None else value.string  # None stands for the default
+        text = ends.get(k.arg or "") if value.identity() is None else value.string  # None means the default
         if k.arg not in ends or text is None:
             raise cx.fail("QL1611", k.value, name=k.arg or "**")
         ends[k.arg] = text
-    evaluated = [_argument(cx, node) for node in call.args]  # all of them, before a list among them is shown
+    evaluated = [_argument(cx, node) for node in call.args]  # one may change a list in another
     pieces = [p for show in evaluated for p in show()]
     parts = _merged([*_separated(pieces, ends["sep"]), Part(ends["end"])])
     specs = tuple(p.text for p in parts if p.id is not None)
@@ -44,8 +44,8 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 
 
 def lower_assert(cx: Context, node: ast.Assert) -> None:
-    """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
-    that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
+    """Lowers an assert. Its condition is always evaluated, because a func that it calls may have effects. The result is
+    checked only in sessions that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
     value, reads = evaluated_for_message(cx, node.test)
     cond = truth(cx, tested(cx, value, node.test), node.test)
     parts = [Part(ast.unparse(node.test))] if node.msg is None else text_parts(cx, node.msg)
@@ -63,8 +63,8 @@ def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
 
 
 def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
-    """Evaluates an argument. Returns a function that makes its parts, with lists as they are at its call; for ``*x`` a
-    list of parts for each entry of x."""
+    """Evaluates an argument of print. Returns a function that makes the parts of the argument's text, or, for ``*x``,
+    of the text of each entry of x. The function shows lists as they are when it is called."""
     match node:
         case ast.Starred(value=shown):
             values = list(unpacked(cx, cx.expr(shown), shown))
@@ -95,9 +95,9 @@ def evaluated_for_message(cx: Context, test: ast.expr) -> tuple[Value, Callable[
     """Evaluates the condition of an assert. Returns its value, and a function that makes the text of the numbers that
     it has read, for the message: `` (with v = 3.0, x[i] = 2.0)``.
 
-    The text has values that are always computed. Nothing is evaluated again: an element in an operand that was skipped
-    has no value, and a call may have changed what was read. Only a variable in such an operand is shown, too, if it
-    still has the value that it had there."""
+    The text shows only values that are computed in any case. Nothing is evaluated again for it, because a call may have
+    changed what was read. So an element in an operand that may be skipped (of ``and``, for instance) is not shown, but
+    a variable in such an operand is, if it still has the value that it had there."""
     rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
     found: dict[str, Value | None] = {}
     variables: dict[str, tuple[Any, Value]] = {}
@@ -109,7 +109,7 @@ def evaluated_for_message(cx: Context, test: ast.expr) -> tuple[Value, Callable[
             return rows[type(node)](cx, node)
         text, always = ast.unparse(node), cx.b.stmts is block
         if always:
-            found.setdefault(text, None)  # before the numbers in its subscripts
+            found.setdefault(text, None)  # its place in the text is before the numbers in its subscripts
         elif (name := id_of(node)) in frame.env:
             variables.setdefault(text, (node, frame.env[name]))
         value = rows[type(node)](cx, node)
@@ -136,7 +136,7 @@ def text_parts(cx: Context, node: ast.expr) -> list[Part]:
     match node:
         case ast.JoinedStr():
             return [p for part in node.values for p in text_parts(cx, part)]
-        case ast.FormattedValue():  # !s, !r and !a make no difference
+        case ast.FormattedValue():  # !s, !r and !a are ignored
             return _shown(cx, cx.expr(node.value), node.value, _specification(cx, node.format_spec))
         case ast.Call() if (text := _template(cx, node)) is not None:
             return _formatted(cx, node, text)
@@ -144,7 +144,8 @@ def text_parts(cx: Context, node: ast.expr) -> list[Part]:
 
 
 def _specification(cx: Context, node: ast.expr | None) -> str:
-    """The text after the colon, a format string; expressions in it must be known at compile time."""
+    """The format specification of a value in a format string, the text after the colon. Expressions in it must be known
+    at compile time."""
     out = ""
     for part in getattr(node, "values", ()):
         match part:
@@ -187,8 +188,8 @@ def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
 
 
 def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
-    """The parts of a value: of a vector ``[a, b]``, a matrix ``[[a, b], [c, d]]``, a tuple ``(a, b)``, a struct
-    ``{a: 1, b: 2}``. The specification applies to each number."""
+    """The parts of the text of a value: ``[a, b]`` for a vector, ``[[a, b], [c, d]]`` for a matrix, ``(a, b)`` for a
+    tuple, ``{a: 1, b: 2}`` for a struct. The format specification applies to each number."""
     text = "None" if value.identity() is None else value.string
     if text is not None:
         try:

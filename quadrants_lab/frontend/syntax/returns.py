@@ -2,8 +2,8 @@
 
 The first statement with such a return and all later ones become the body of a loop that runs once. A return is then a
 `continue` of that loop. A return inside an inner loop is a `break` of the inner loop, and a test after the inner loop
-leaves the next one. The pass `structure_exits` makes flags of these exits, and `fold` removes the loop. A hidden local,
-`RETURN`, carries whether the func has returned, and the values.
+leaves the loop around it. The pass `structure_exits` makes flags of these exits, and `fold` removes the loop. A hidden
+local, `RETURN`, carries whether the func has returned, and the values.
 """
 
 import ast
@@ -27,8 +27,8 @@ Returned = list[tuple[ast.Return, tuple[Value, ...]]]
 
 
 def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Value, ...]:
-    """Lowers ``body``, the rest of a func, with early returns in it; the values that it returns. ``node`` is the first
-    of the returns."""
+    """Lowers ``body``, the last statements of a func, which contain early returns. Returns the values that the func
+    returns. ``node`` is the first return."""
     results = _result_types(cx, _dry_run(cx, body), node)
     cx.at(node)
     hidden = {"": Num(cx.const(False, u1), u1)} | {
@@ -52,7 +52,8 @@ def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return)
 
 
 def parameters(cx: Context, value: Value, params: list[N.Param], name: str | None = None) -> Any:
-    """The local with a new parameter of a block in place of each number; the parameters are appended to ``params``."""
+    """The value of a local variable, in which new parameters of a block replace the numbers. The parameters are
+    appended to ``params`` and named after the local ``name``."""
     names = repeat("") if name is None else value.leaf_names(name)
 
     def new(leaf: Num | Lit) -> Num:
@@ -79,7 +80,7 @@ def early_return(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> No
 
 
 def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
-    """Emits a test after a loop whether a return has left it; if so, the next loop around is left too."""
+    """Emits a test after a loop: if a return has left the loop, the loop around it is left, too."""
     frame = cx.frame
     if frame.returning is None or first_return(loop.body) is None:
         return
@@ -98,7 +99,8 @@ def _leave(cx: Context) -> None:
 
 
 def _dry_run(cx: Context, body: Sequence[ast.stmt]) -> Returned:
-    """The returns in the body with their values. The body is lowered once, and its code discarded."""
+    """The returns in the body, each with the values that it returns. To find them the body is lowered once, and the
+    code is discarded."""
     undo = snapshot(cx)
     found: Returned = []
     cx.frame, cx.top = replace(cx.frame, env=dict(cx.frame.env), loop=Loop("once", ()), returning=found), False
@@ -109,7 +111,8 @@ def _dry_run(cx: Context, body: Sequence[ast.stmt]) -> Returned:
 
 
 def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value, ...]:
-    """Numbers, matrices and structs, without ids, of the dtypes that the values of all returns can be cast to."""
+    """Placeholders (numbers, matrices and structs without ids) for the values that the func returns, with the common
+    dtypes of all returns."""
     node, first = found[0] if found else (node, ())
     common = [_without_ids(cx, v, node) for v in first]
     for at, values in found[1:]:
@@ -127,7 +130,7 @@ def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
 
 
 def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
-    """The value of the promoted dtypes; QL1805 where the shapes differ."""
+    """A placeholder with the promoted dtypes of ``a`` and ``b``; raises QL1805 if their shapes differ."""
     if type(a) is not type(b) or a.structure() != b.structure():
         raise cx.fail("QL1805", node, why=f"one way returns {a.describe()}, another {b.describe()}")
     numbers = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(a.leaves(), b.leaves(), strict=True)]

@@ -1,4 +1,4 @@
-"""Facts about code that its syntax shows: the names that it assigns, its breaks and returns."""
+"""Facts that the syntax of code shows, before it is lowered: the names that it assigns, its breaks and returns."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,8 @@ def _targets(*nodes: ast.AST) -> Iterator[str]:
 
 
 def _statements(body: Sequence[Any], into: Any = (ast.If, ast.For, ast.While)) -> Iterator[Any]:
-    """The statements of the body, and of the bodies in statements of the types ``into``, in order of appearance."""
+    """The statements of the body, in order of appearance, together with the statements inside those whose class is in
+    ``into``."""
     for s in body:
         yield s
         if isinstance(s, into):
@@ -71,7 +72,8 @@ def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:
 
 
 def always_returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether every path through the body ends in a return; loops are taken as if they did not return."""
+    """Whether every path through the body ends in a return. A return inside a loop does not count, since the loop may
+    have no iteration."""
     for s in body:
         match s:
             case ast.Return():
@@ -82,13 +84,13 @@ def always_returns(body: Sequence[ast.stmt]) -> bool:
 
 
 def is_private(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
-    """Whether the local can be private to each iteration of the loop: the iteration assigns it before it reads it, and
-    the function does not read what the loop has assigned."""
+    """Whether each iteration of the loop can have its own copy of the local ``name``: the iteration assigns the local
+    before it reads it, and the function does not read the local after the loop before it assigns it again."""
     if _first_use(loop.body, name) == "read":
         return False
     around: list[Any] = []
     _find(function.body, loop, around)
-    for block, at in around:  # the innermost first
+    for block, at in around:  # the innermost block first
         use = _first_use(block[at + 1 :], name)
         if use != "" or block is function.body:
             return use != "read"
@@ -99,7 +101,8 @@ def is_private(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
 
 
 def _find(block: list[Any], loop: ast.For, around: list[Any]) -> bool:
-    """Puts the blocks around the loop, with the place of the loop in them, into ``around``; whether it is there."""
+    """Searches the block for the loop, and appends each block around it to ``around``, with the position of the
+    statement that contains the loop. Returns whether the loop was found."""
     for k, s in enumerate(block):
         if s is loop or any(_find(inner, loop, around) for inner in (getattr(s, "body", []), getattr(s, "orelse", []))):
             around.append((block, k))
@@ -108,8 +111,8 @@ def _find(block: list[Any], loop: ast.For, around: list[Any]) -> bool:
 
 
 def _first_use(body: Sequence[Any], name: str) -> str:
-    """What the statements do with the name first: "read" if some path may read it before it is assigned, "assigned" if
-    every path assigns it, else ""."""
+    """What the statements do first with a local: "read" if some path may read it before it assigns it, "assigned" if
+    every path assigns it first, else ""."""
     for s in body:
         match s:
             case ast.If():
@@ -132,7 +135,7 @@ def _first_use(body: Sequence[Any], name: str) -> str:
 
 
 def _tests(s: Any) -> list[ast.AST]:
-    """What a statement evaluates before its body."""
+    """The expressions that a compound statement evaluates before its body."""
     items = [i.context_expr for i in getattr(s, "items", [])]
     return [getattr(s, at) for at in ("iter", "test") if hasattr(s, at)] + items
 
@@ -144,6 +147,6 @@ _CHEAP = (
 
 
 def is_cheap(node: ast.AST) -> bool:
-    """Whether the expression may be evaluated where its value is not needed: it costs next to nothing, and can neither
-    fail nor access memory."""
+    """Whether the expression may be evaluated even if its value is not needed: it costs almost nothing, cannot fail,
+    and does not access memory."""
     return all(isinstance(n, _CHEAP) for n in ast.walk(node))

@@ -14,8 +14,9 @@ from quadrants_lab.ir.types import DType, i32, i64, u64
 class Space:
     """The iteration space of a loop: a box, whose ``axes`` are half-open ranges. A box of one axis may have a ``step``.
 
-    ``grouped``: the loop variable is the vector of the indices of the first ``rank`` axes. ``order``: the number of the
-    loop variable of each axis, () for one after the other. Bounds and step are i32, i64 or literals without dtype."""
+    ``grouped``: the loop variable is the vector of the indices of the first ``rank`` axes. ``order``: for each axis,
+    from the outermost loop to the innermost, the position of its loop variable; () for the order in which the variables
+    are written. Bounds and step are i32, i64 or literals without dtype."""
 
     kind: str  # of the Offload, if the loop is parallel
     axes: tuple[tuple[Num | Lit, Num | Lit], ...]
@@ -27,7 +28,8 @@ class Space:
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the indices: i32 if all bounds are, and if the number of trips, where it is known, fits."""
+        """The dtype of the indices: i32 if all bounds are i32 and the number of trips, if it is known, fits i32; else
+        i64."""
         bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
         narrow = all(b.is_within(i32) for b in bounds)
         if narrow and self.trips is not None:
@@ -36,7 +38,7 @@ class Space:
 
     @property
     def trips(self) -> range | None:
-        """The indices of a range with a step, if they are known."""
+        """The indices of a range with a step, if its bounds and its step are literals; else None."""
         ends = [b.constant for b in (*self.axes[0], self.step) if b is not None] if self.step is not None else []
         return range(*ends) if ends and None not in ends else None
 
@@ -48,7 +50,7 @@ class Space:
 
     @property
     def count_dtype(self) -> DType:
-        """The dtype of the number of trips of a range with a step: i64 if there may be 2**31 or more."""
+        """The dtype of the number of trips of a range with a step: i64 if there may be 2**31 trips or more."""
         if self.dtype is i64 or self.trips is not None:
             return self.dtype
         known = self.step.constant if self.step is not None else None
@@ -56,13 +58,13 @@ class Space:
 
     @property
     def above_zero(self) -> bool:
-        """Whether no index of this range with a step is negative, as far as literals show."""
+        """Whether literal bounds of this range with a step show that no index is negative."""
         (begin, end), step = self.axes[0], self.step.constant if self.step is not None else None
         least = None if step is None else (begin if step > 0 else end).constant
         return least is not None and bool(least >= 0)
 
     def id(self, cx: Context, bound: Num | Lit) -> int:
-        """The id of a bound cast to the dtype of the indices."""
+        """The SSA id of a bound, cast to the dtype of the indices."""
         t = self.dtype
         return cx.to(bound.typed(t), t)
 
@@ -72,7 +74,7 @@ def space_of(cx: Context, node: ast.For, value: Value) -> Space:
     match value:
         case Grouped():
             space = space_of(cx, node, value.space)
-            once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
+            once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # one iteration without index, for a field without axes
             return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
         case Mem() | StructMem():
             cx.at(node.iter)
@@ -91,17 +93,18 @@ def space_of(cx: Context, node: ast.For, value: Value) -> Space:
 
 
 def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | Lit], ...]:
-    """The ranges of the indices of a field or ndarray."""
+    """For each axis of a field or ndarray the begin and the end of its indices."""
     axes: list[tuple[Num | Lit, Num | Lit]] = []
     for k in range(mem.ndim):
         first, size = mem.offset[k] if mem.offset else 0, cx.extent(mem.buffer, k)
-        # offsets are of fields, whose sizes are known
+        # only fields have offsets, and their sizes are known
         axes.append((Lit(first, node.iter), Lit(size.constant + first, size.node) if first else size))
     return tuple(axes)
 
 
 def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """The first index of an axis, as `_bound`. A u64 is a warning, because no loop runs over indices from 2**63 on."""
+    """The begin of an axis, converted as by `_bound`. A u64 issues a warning, because no loop runs over indices from
+    2**63 on."""
     number = value.number(cx, node.iter)
     if cx.type_of(number) is u64:
         cx.warn("QL1906", node.iter)
@@ -109,8 +112,8 @@ def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """A bound as a literal, or cast to i32 or i64. A float is cast with a warning. A u64 is clamped to the greatest
-    i64, beyond which no loop runs."""
+    """A loop bound: a literal as it is, any other number cast to i32 or i64. A float is cast with a warning. A u64 is
+    clamped to the greatest i64, since no loop runs beyond it."""
     number = value.number(cx, node.iter)
     t = cx.type_of(number)
     if t.is_float:

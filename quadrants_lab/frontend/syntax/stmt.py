@@ -30,7 +30,7 @@ def _if(cx: Context, node: ast.If) -> None:
 
 def _expression(cx: Context, node: ast.Expr) -> None:
     match node.value:
-        case ast.Constant():  # a docstring, for instance
+        case ast.Constant():  # an expression without effect, such as a docstring
             return
         case ast.Call():
             cx.as_statement = cx.top
@@ -63,7 +63,8 @@ def _return(cx: Context, node: ast.Return) -> None:
 
 
 def _with(cx: Context, node: ast.With) -> None:
-    """A section: consecutive sections may run at the same time, but here they are lowered to run in order."""
+    """Lowers a ``with`` statement that marks a section. The language lets consecutive sections run at the same time;
+    here they run in order."""
     section = ""
     match node.items:
         case [ast.withitem(context_expr=ast.Call(func=func), optional_vars=None)]:

@@ -13,13 +13,13 @@ from quadrants_lab.ir.types import DType
 
 
 def inlined(cx: Context, node: Any, fn: Any, *args: Value) -> None:
-    """Inlines a function of the library; its statements and errors are located at ``node``."""
+    """Inlines the library function ``fn``, so that its statements and errors are located at ``node``."""
     use_blocks(cx, node)
     funcs.inline(cx, node, fn.source, list(args), {}, hidden=True)
 
 
 def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.expr) -> None:
-    """Assigns a tile to a tile or to rows and columns of memory, or these to a tile."""
+    """Lowers an assignment between tiles, or between a tile and rows and columns of memory, in either direction."""
     to, of = place.tile, value.tile
     tile, slab, fn = (of, place.slab, tiles.store) if to is None else (to, value.slab, tiles.load)
     if tile is not None and slab is not None and not slab.is_column and not slab.is_row:
@@ -50,8 +50,9 @@ def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, so
 
 
 def _row(cx: Context, number: int, dtype: DType) -> Mem:
-    """Shared memory with the number of each thread, made once in a block of statements: several tiles may take it. The
-    threads wait before they write it, because in the last trip of a loop others read it."""
+    """Shared memory with the ``number`` of each thread. It is made once in a block of statements, so that several tiles
+    can use it. The threads wait at a barrier before they write to it, because other threads may still read what the
+    previous trip of a loop wrote."""
     block, row = cx.rows.get(number, (None, None))
     if row is None or block is not cx.b.stmts:
         cx.b.add(N.Barrier(cx.b.fresh()))

@@ -1,4 +1,4 @@
-"""Iteration at compile time: loops over `qd.static(...)`, list comprehensions, and `*` in calls."""
+"""Lowers iteration at compile time: loops over `qd.static(...)`, list and dict comprehensions, and `*` in calls."""
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,8 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 @contextmanager
 def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
-    """Within the with, the names of the target shadow those outside of it."""
+    """In the ``with``, the names that ``target`` assigns are new variables, which hide those of the same names
+    outside."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}
@@ -52,7 +53,8 @@ def _without(env: Env, names: set[str]) -> Env:
 
 
 def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Value]:
-    """The entries of a value, each as it is when its turn comes."""
+    """Iterates over the entries of a value. If the body of the loop changes the list, later entries are those of the
+    changed list, as in Python."""
     items, held, k = iterate(cx, value, node), _held(cx), 0
     while True:
         now = _held(cx)
@@ -67,12 +69,13 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
 
 
 def _held(cx: Context) -> list[V.Value]:
-    """The lists, dicts and tuples in locals. They are immutable, so no list has changed while these are the same."""
+    """The lists, dicts and tuples in locals. They are immutable, so if the objects are the same as before, no list has
+    changed."""
     return [v for v in cx.frame.env.values() if v.holds]
 
 
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
-    """The entries of a value that can be iterated over at compile time; QL1701 or QL1726 for others."""
+    """The entries of a value that can be iterated over at compile time. Raises QL1701 or QL1726 for any other value."""
     if isinstance(value, V.Grouped):
         points = [p if isinstance(p, tuple) else (p,) for p in _python(cx, value.space, node)]
         return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), V.STATIC_VARIABLE) for p in points)
@@ -82,16 +85,16 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
         known = _python(cx, value, node)
         text = name_of(node)
         return tuple(cx.wrap(v, f"{text}[{k}]", node) for k, v in enumerate(known))
-    except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
+    except (TypeError, QuadrantsRuntimeError):  # QuadrantsRuntimeError: only kernels iterate over fields
         later = value.is_alias and value.tile is None
         raise cx.fail("QL1726" if later else "QL1701", node, what=value.describe()) from None
 
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
-    """The Python object that the value stands for, if it is small enough to be unrolled; QL1212 otherwise."""
+    """The Python object that the value stands for. Raises QL1212 if it has too many entries to be unrolled."""
     n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in value.axes)
     known = value.python(cx) if n <= MOST_ENTRIES else range(n)
-    if isinstance(known, range):  # which may be longer than `len` can say
+    if isinstance(known, range):  # may have more entries than `len` can count
         check_count(cx, (known.stop - known.start) // known.step, node)
     return known
 
@@ -139,8 +142,8 @@ def dict_comprehension(cx: Context, node: ast.DictComp) -> V.Value:
 
 
 def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callable[[], T]) -> list[T]:
-    """What ``entry`` returns in each iteration of the loops, whose ranges and conditions must be known at compile
-    time."""
+    """The list of what ``entry`` returns in each iteration of the ``loops`` of a comprehension. Their ranges and
+    conditions must be known at compile time."""
     found: list[T] = []
 
     def rest(k: int) -> None:
@@ -149,7 +152,7 @@ def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callab
             return
         loop = loops[k]
         for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
-            with _shadowing(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
+            with _shadowing(cx, loop.target):  # other changes by the entry stay, such as `a.pop()` and `s := ...`
                 bind(cx, loop.target, item)
                 if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
                     rest(k + 1)
@@ -159,7 +162,7 @@ def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callab
 
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
-    """Whether a test holds that must be known at compile time. A list or dict holds if it has entries."""
+    """Whether a test, which must be known at compile time, is true. A list or dict is true if it has entries."""
     if value.token is not None:
         return len(value.parts) > 0
     try:

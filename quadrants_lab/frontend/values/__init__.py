@@ -1,5 +1,6 @@
-"""What an expression can be while it is lowered: all kinds of values. `value` has what each of them answers. The other
-modules have the places that can be written, and arithmetic."""
+"""The classes of values: what an expression of a kernel is while it is lowered. The module `value` has their common
+protocol. Further modules have arithmetic on values, and the places (variables, elements) to which values are
+written."""
 
 from quadrants_lab.frontend.values.compound import (
     PASSED,

@@ -1,8 +1,9 @@
 """Active cells of sparse layouts: pointer, bitmasked and dynamic nodes.
 
-Elements are 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A
-cell is active where the number there exceeds the rank of the cell: its position in the list of a dynamic node, else 0.
-A write activates the cell that it falls into and the cells above it, so the ancestors of an active cell are active.
+Elements are 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A cell is
+active if its number in that field exceeds the cell's rank. The rank is the position in the list for a dynamic node, and
+0 for other nodes. A write activates the cell that contains the written element and the cells above it, so all ancestors
+of an active cell are active.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def activity_slot(cx: Context, node: Any, index: Sequence[int], below: Any) -> A
 
 
 def activate(cx: Context, node: Any, index: Sequence[int], below: Any) -> None:
-    """Activates the cell of ``node`` that contains element ``index`` of the node ``below``, and the cells above it,
-    unless the cell is known to be active."""
+    """Emits stores that activate the cell of ``node`` which contains element ``index`` of the node ``below``, and the
+    cells above it. Emits nothing if the cell is known to be active."""
     if node is None or _key(node, index, below) in cx.active[-1]:
         return
     while node is not None:
@@ -79,8 +80,8 @@ def activate_element(cx: Context, mem: Mem, index: Sequence[int]) -> None:
 
 
 def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
-    """Deactivates a cell, or a whole list of a dynamic node, which is in a cell of its parent. Elements in it become
-    0."""
+    """Deactivates a cell of ``node``; for a dynamic node, the whole list in a cell of its parent. All elements in the
+    cell or list become 0."""
     cx.active = (frozenset(),) * len(cx.active)
     own = activity_buffer(cx, node)
     cx.b.store(own, tuple(corner), cx.const(0, own.dtype))
@@ -98,7 +99,8 @@ def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
 
 
 def appended(cx: Context, node: Any, at: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Makes a list longer by one; returns the new element's index in the list, and in fields placed in the node."""
+    """Emits code that makes a list of a dynamic node longer by one. Returns the index of the new element in the list,
+    and its index in the fields that are placed in the node."""
     buffer = activity_buffer(cx, node)
     slot = cx.b.atomic("add", buffer, at, cx.const(1, i32))
     cx.changed_activity.add(buffer.name)
@@ -114,8 +116,9 @@ def _grown(cx: Context, i: int, n: int, slot: int) -> int:
 
 
 def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], index: list[int]) -> None:
-    """Stores 0 to a box of elements. ``box`` has (k, n) for each axis: the box begins at ``k * n``, k the id of a value
-    or None for 0, and has the length ``n``. ``index``: the indices of the axes so far."""
+    """Emits loops that store 0 to a box of elements. ``box`` has a pair (k, n) for each axis: the box begins at ``k *
+    n`` and has the length ``n``; k is the id of a value, or None for 0. ``index`` has the indices of the outer axes,
+    for which loops are emitted already."""
     if len(index) == len(box):
         for at in product(*map(range, (buffer.shape or ())[len(box) :])):
             inside = tuple(cx.const(k, i32) for k in at)
@@ -144,8 +147,8 @@ def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def known_active(cx: Context, *keys: Any) -> Iterator[None]:
-    """Within the with, which lowers the body of a loop, these cells are known to be active. Cells that are known
-    outside of the loop are not known in it, because an earlier iteration may have deactivated them."""
+    """In the ``with``, which lowers the body of a loop, these cells are known to be active. Cells that were known to be
+    active outside the loop no longer count, because an earlier iteration may have deactivated them."""
     cx.active = (*cx.active, frozenset(keys))
     yield
     cx.active = cx.active[:-1]
@@ -164,7 +167,8 @@ class Active:
 
     @staticmethod
     def over(below: Any, first: tuple[int, ...] = ()) -> Active | None:
-        """The tests of a loop over a node; None if all its elements are active."""
+        """The tests of a loop over the node ``below``; None if the layout has no sparse nodes, so that all elements are
+        active."""
         nodes: list[Any] = []
         node = None if below is None else below.sparse
         while node is not None:
@@ -179,7 +183,8 @@ class Active:
         return Active.over(getattr(getattr(found, "primal", None) or found, "snode", None), mem.offset)
 
     def emit(self, cx: Context, index: Sequence[int], leave: Callable[[], None]) -> Any:
-        """Emits the tests, with the code that ``leave`` emits for inactive elements; the key for `known_active`."""
+        """Emits the tests; for an inactive element the code that ``leave`` emits runs. Returns the key for
+        `known_active`."""
         if any(self.first):
             pairs = zip(index, self.first, strict=True)
             index = [cx.b.op("sub", i, cx.const(n, cx.b.types[i])) for i, n in pairs]
@@ -194,8 +199,8 @@ class Active:
         return _key(self.nodes[-1], index, self.below)
 
     def snapshots(self, cx: Context, node: ast.For) -> list[N.Stmt]:
-        """If the loop at ``node`` changes activity that it tests, makes it test copies instead; returns the tasks that
-        make the copies, which must run before the loop."""
+        """If the loop at ``node`` changes the activity that it tests, makes the loop test copies of the activity fields
+        instead. Returns the tasks that make the copies; they must run before the loop."""
         copies: dict[str, N.Buffer] = {}
         tasks: list[N.Stmt] = []
         for load, tested in self.tests:

@@ -10,7 +10,7 @@ from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context, check_count
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
-# AST operator: (primitive, the operation on compile-time numbers)
+# AST operator -> (primitive, Python function for compile-time numbers)
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("sub", operator.sub), ast.Mult: ("mul", operator.mul),
     ast.Div: ("div", operator.truediv), ast.FloorDiv: ("floordiv", operator.floordiv),
@@ -20,12 +20,12 @@ BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 
 _SYMBOL = {"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-_MAX_FOLD_BITS = 4096  # a larger shift or power of constants is not folded: it does not fit any dtype
+_MAX_FOLD_BITS = 4096  # larger results of a shift or power of constants are not folded: they fit no dtype
 
 
 def fold(fn: Callable[..., Any], *args: Any, node: ast.AST) -> Lit | None:
-    """The result of the Python function on compile-time numbers; None if an argument is not one, or if Python's result
-    is not a real number."""
+    """Applies the Python function ``fn`` to numbers that are known at compile time. Returns None if an argument is not
+    known, or if the result is not a real number."""
     values = [a.constant for a in args]
     if None in values:
         return None
@@ -43,15 +43,16 @@ def fold(fn: Callable[..., Any], *args: Any, node: ast.AST) -> Lit | None:
 
 def binop(cx: Context, node: ast.BinOp) -> Value:
     left, right = cx.expr(node.left), cx.expr(node.right)
-    left = left if left.token is None else live(cx, left)  # the right one may be `[a.pop()]`
+    left = left if left.token is None else live(cx, left)  # `[a.pop()]` on the right changes a
     return operate(cx, type(node.op), left, right, node, node.left, node.right)
 
 
 def operate(
     cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Value:
-    """``left op right`` of numbers; of matrices element by element, or their product for ``@``; of lists and tuples the
-    concatenation for ``+``, the repetition for ``*``; of strings and other constants Python's result."""
+    """Lowers ``left op right``: arithmetic on numbers; element by element on matrices, or their product for ``@``;
+    concatenation (``+``) or repetition (``*``) of lists and tuples; Python's own result for strings and other
+    constants."""
     if left.is_number and right.is_number:
         return binary(cx, op, left.number(cx, lnode), right.number(cx, rnode), node, lnode, rnode)
     if left.captured is not None or right.captured is not None:
@@ -74,8 +75,8 @@ def operate(
 
 
 def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AST) -> Value | None:
-    """The result of Python's operator on constants; None if Python has none, or if an operand is a vector or exists
-    only at run time."""
+    """The result of Python's operator on constants; None if Python raises an error, or if an operand is a vector or
+    known only at run time."""
     if left.shape or right.shape:
         return None
     try:
@@ -85,7 +86,7 @@ def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AS
 
 
 def _listed(cx: Context, value: Value) -> Value:
-    """The entries of a captured list or tuple; other values as they are."""
+    """A captured list or tuple as a tuple of values; any other value unchanged."""
     match value.captured:
         case list():
             return List(value.entries(cx) or (), cx.depth)
@@ -97,7 +98,7 @@ def _listed(cx: Context, value: Value) -> Value:
 def binary(
     cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Number:
-    """``left op right`` of numbers in their common dtype; ``/`` takes integers as default_fp."""
+    """``left op right`` of two numbers, computed in their common dtype; ``/`` casts integers to default_fp."""
     row = BINARY.get(op)
     if row is None:
         raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
@@ -130,12 +131,13 @@ def emit(cx: Context, prim: str, dtype: DType, *args: Number, node: ast.AST) -> 
     return Num(result, cx.b.types[result])
 
 
-_PRECISION = {f16: 11, f32: 24, f64: 53}  # bits of a significand: integers of up to as many bits are exact
+_PRECISION = {f16: 11, f32: 24, f64: 53}  # bits of the significand: integers of at most this many bits are exact
 _SMALL_POWERS = (2, 3, 4)
 
 
 def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node: ast.AST) -> Num:
-    """``base ** exponent``; a power of integers has the dtype of the base. Small constant exponents become products."""
+    """``base ** exponent``. If both are integers, the result has the dtype of the base. For a small constant exponent
+    the power is computed by multiplications."""
     t = promote(cx.type_of(base), cx.type_of(exponent))
     whole = None if t.is_float else promote(cx.type_of(base), cx.type_of(base))
     if (n := exponent.constant) is not None:
@@ -153,11 +155,11 @@ def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node
     if whole is None and _rounded(cx, exponent, t):
         return _signed_power(cx, cx.to(base, t), cx.num(exponent), t, node)
     result = emit(cx, "pow", t, base, exponent, node=node)
-    return result if whole is None else cx.num(result, whole)  # the wider power wraps to the same bits
+    return result if whole is None else cx.num(result, whole)  # computed wider, and wrapped: the same bits
 
 
 def _rounded(cx: Context, exponent: Number, t: DType) -> bool:
-    """Whether the exponent is an integer that the floating-point dtype ``t`` may not represent."""
+    """Whether the exponent is an integer with more bits than the floating-point dtype ``t`` represents exactly."""
     if (known := exponent.constant) is not None:
         return bool(convert(known, t) != known)
     given = cx.type_of(exponent)
@@ -165,8 +167,8 @@ def _rounded(cx: Context, exponent: Number, t: DType) -> bool:
 
 
 def _signed_power(cx: Context, x: int, exponent: Num, t: DType, node: ast.AST) -> Num:
-    """The real number ``x`` to the power of an integer that ``t`` may round: the sign is computed from the parity of
-    the integer before it is rounded."""
+    """The real number ``x`` to the power of an integer that may be rounded when it is cast to ``t``. The sign of the
+    result is therefore computed from the parity of the integer before the cast."""
     cx.at(node)
     op = cx.b.op
     negative = op("lt", x, cx.const(0, t))

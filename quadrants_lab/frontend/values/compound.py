@@ -1,6 +1,6 @@
 """Values of several parts: vectors, matrices, structs; tuples, and the lists and dicts that a kernel makes.
 
-All of them are immutable: a change makes another value.
+All these values are immutable: a change to one makes a new value.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Lowering, Value
 from quadrants_lab.ir.record import dataclass
 
-PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by value
+PASSED = "a copy of the caller's list"  # for `Value.fixed`: a list that a func took by value
 STATIC_VARIABLE = "a static loop variable"
-PRIVATE = "an assignment at the loop's index"  # `Temp.reduced` of a local that only such assignments change
-Cell = tuple[int | Num, ...]  # an index of a matrix, whose axes are known or computed at run time
+PRIVATE = "an assignment at the loop's index"  # for `Temp.reduced`: a local that only such assignments change
+Cell = tuple[int | Num, ...]  # the index of a matrix element; along each axis an int, or a number of the running kernel
 
 
 class _Tree(Value):
@@ -51,13 +51,13 @@ class _Numbers(_Tree):
         return self
 
     def pinned(self, why: str, node: ast.AST | None = None) -> Any:
-        return replace(self, fixed=why)  # type: ignore[type-var]  # its kinds are data classes
+        return replace(self, fixed=why)  # type: ignore[type-var]  # each kind is a data class
 
 
 @dataclass(slots=True, eq=False)
 class Matrix(_Numbers):
-    """A vector, of ``shape`` (n,), or a matrix, of shape (n, m): its elements row by row, all of one dtype or all
-    literals. Elements that are not loaded yet occur only in results of `lvalue.locate`."""
+    """A vector of ``shape`` (n,) or a matrix of shape (n, m). ``elements`` has its numbers row by row, all of one dtype
+    or all literals. Only in results of `lvalue.locate` may they be elements of memory that are not loaded yet."""
 
     shape: tuple[int, ...] = field()
     elements: tuple[Any, ...] = field()
@@ -93,13 +93,14 @@ class Matrix(_Numbers):
         return self.elements[k]
 
     def pick(self, cx: Lowering, cells: Iterable[Cell], shape: tuple[int, ...], node: ast.expr) -> Any:
-        """The elements at these indices as a matrix of this shape; one number if ``shape`` is ()."""
+        """The elements at the indices ``cells`` as a matrix of the given ``shape``; a single number if ``shape`` is
+        ()."""
         picked = tuple(self._at(cx, cell, node) for cell in cells)
         return Matrix(shape, picked) if shape else picked[0]
 
     def _at(self, cx: Lowering, cell: Cell, node: ast.expr) -> Any:
-        """The element at an index. If a part of the index is computed at run time, selects select it among those that
-        it may be."""
+        """The element at an index. If a part of the index is computed at run time, selects choose among all elements
+        that it may be."""
         if not computed(cell):
             return self.elements[flat(cell, self.shape)]
         if self.is_shared and self.elements[0].private_copy and are_private(self.elements, cell, cx.span(node)):
@@ -137,8 +138,9 @@ class Matrix(_Numbers):
 
 
 def are_private(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
-    """Whether the parallel loop that shares these numbers changes them only by assignments at the index of the
-    iteration. ``cell`` is such an index: no other iteration accesses the element."""
+    """Whether ``temps``, the numbers of a vector or matrix that the iterations of a parallel loop share, are changed
+    only by assignments at the index of the iteration. ``cell`` is the index of one such assignment; it contains all
+    indices of the loop, so no other iteration accesses the element."""
     if not temps[0].iteration <= {k.id for k in computed(cell).values()}:
         return False
     for temp in temps:
@@ -147,7 +149,7 @@ def are_private(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
 
 
 def computed(cell: Cell) -> dict[int, Num]:
-    """The parts of the index that are computed at run time, by their axes."""
+    """The parts of the index that are computed at run time, by axis."""
     return {axis: k for axis, k in enumerate(cell) if isinstance(k, Num)}
 
 
@@ -157,7 +159,7 @@ def flat(where: Any, shape: tuple[int, ...]) -> int:
 
 
 def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
-    """The result of `matrix.as_matrix`, but with each number of a list in its own dtype."""
+    """Like `matrix.as_matrix`, but each number of a list keeps its own dtype."""
     if isinstance(value, Matrix):
         return value
     parts = value.entries(cx)
@@ -179,7 +181,8 @@ def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
 
 
 def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
-    """The positions that the index may have, each with a function that emits the condition that it has this one."""
+    """The positions of elements that an index may refer to, each with a function that emits the condition that it is
+    this position."""
     at = computed(cell)
 
     def condition(where: tuple[int, ...]) -> int:
@@ -191,7 +194,8 @@ def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tup
 
 
 def _is_at(cx: Lowering, index: Num, k: int) -> int:
-    """Whether the index is ``k``. A block of statements has the test, and the constant, once for all its accesses."""
+    """Emits the test whether the index equals ``k``, once in each block of statements: all accesses in the block share
+    the test and its constant."""
     open_, made = cx.b.stmts, cx.places
     if made.get((index.id, k), _NOWHERE)[0] is not open_:
         if made.get((index.type, k), _NOWHERE)[0] is not open_:
@@ -205,7 +209,7 @@ _NOWHERE = None, 0
 
 @dataclass(slots=True, eq=False)
 class Struct(_Numbers):
-    """A value with named members, in order. ``type`` is the object of `quadrants_lab.lang` that describes it."""
+    """A struct: values by name, in order. ``type`` is the struct type, an object of `quadrants_lab.lang`."""
 
     type: Any
     members: dict[str, Value]
@@ -242,7 +246,7 @@ class Struct(_Numbers):
 
 
 class Tuple(Value, tuple[Any, ...]):
-    """A tuple of values. No local carries the numbers in it, so it has no leaves."""
+    """A tuple of values. No local variable carries the numbers in a tuple, so it has no leaves."""
 
     words = "a tuple"
     holds = is_object = True
@@ -271,12 +275,14 @@ class Tuple(Value, tuple[Any, ...]):
         return Tuple(parts)
 
     def made(self, parts: Iterable[Value], depth: int) -> Tuple:
-        """The result of a slice, ``+`` or ``*``, with these entries: a tuple, or a list made at this depth."""
+        """A new tuple or list of the same kind as this one, with the entries ``parts``: the result of a slice, ``+`` or
+        ``*``. ``depth`` is that of a new list."""
         return Tuple(parts)
 
 
 def position(cx: Lowering, index: Any, shown: str, count: int, node: ast.Subscript) -> int:
-    """The index, counted from 0, of one of ``count`` entries; QL1506 if there is no such entry."""
+    """The position, counted from 0, that a Python index (which may be negative) means among ``count`` entries. Raises
+    QL1506 if there is no such entry."""
     try:
         return int(range(count)[index])
     except (IndexError, TypeError):
@@ -285,7 +291,7 @@ def position(cx: Lowering, index: Any, shown: str, count: int, node: ast.Subscri
 
 class View(Tuple):
     """The result of ``enumerate``, ``zip``, ``reversed``, ``items`` or ``values`` of lists and dicts. ``again`` makes
-    it anew, of the entries at another point of the program."""
+    the view anew, from the entries that the lists and dicts have at a later point of the program."""
 
     again: Callable[[], tuple[Any, ...]]
 
@@ -299,8 +305,8 @@ class View(Tuple):
 
 
 class Container(_Tree):
-    """The protocol of a list or dict that the kernel makes. A change makes another value with the same ``token``.
-    ``keys``: the indices or keys of its entries."""
+    """The protocol of a list or dict that the kernel makes. A change makes a new value with the same ``token``.
+    ``keys`` has the index or key of each entry."""
 
     __slots__ = ()
     is_local = holds = is_object = True

@@ -1,4 +1,5 @@
-"""Values that are known at compile time: Python objects, methods, and the spaces of loops."""
+"""Values that are known at compile time: Python objects and methods; and the spaces of loops (range, ndrange,
+grouped)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(slots=True, eq=False)
 class Obj(Value):
-    """Any other Python object: dtype, function, module, string, None, container of constants.
+    """A Python object without a class of values of its own: a dtype, function, module, string, None, or container of
+    constants.
 
     Code that reads an attribute of the object or calls it uses ``raw``. All other code uses `value`, which records that
     the kernel may depend on more than the object's attributes."""
@@ -91,8 +93,8 @@ class Obj(Value):
 
 @dataclass(slots=True, eq=False)
 class BoundMethod(Value):
-    """A method and the value that it is called on: the operation of this name, or the ``func``, which may change the
-    ``place`` of the value."""
+    """A method, and the value ``self`` on which it is called. The method is the ``operation`` of that name, or
+    ``func``, which may change the ``place`` that holds the value."""
 
     operation: str
     self: Value
@@ -131,7 +133,8 @@ class NdRange(Value):
 
 
 def points(axes: Sequence[range], order: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The indices in a box, the last axis of ``order`` fastest."""
+    """The indices of the points in a box, in the order in which nested loops visit them; the last axis of ``order`` is
+    the innermost loop."""
     places = [order.index(k) for k in range(len(axes))]
     return (tuple(at[k] for k in places) for at in product(*(axes[k] for k in order)))
 

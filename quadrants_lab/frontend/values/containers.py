@@ -1,10 +1,11 @@
-"""Lists and dicts that a kernel makes: their entries are values of the running kernel, their keys and number are known
-at compile time.
+"""Lists and dicts that a kernel makes. Their entries are values of the running kernel; the keys and the number of
+entries are known at compile time.
 
 They are immutable here, as vectors are: a change makes a new list, which replaces the old one in all locals, and
 branches and loops carry its numbers. Two changes are errors. One is a change of the number of entries in code that may
-not run, or may run several times. The other is a change of a list with two names: after ``b = a`` Python has one list,
-and Quadrants has two. After ``if x: b = a`` the two may alias, which `merged` records.
+not run, or may run several times. The other is a change of a list that two variables hold: after ``b = a`` Python has
+one list with two names, but Quadrants has two lists. After ``if x: b = a`` the lists of a and b may be the same one
+(they alias), which `merged` records.
 """
 
 import ast
@@ -18,7 +19,7 @@ from quadrants_lab.frontend.values.context import Context, Env
 
 
 def entry_at(cx: Context, value: Container, node: ast.Subscript) -> int:
-    """The position of the entry that the subscript refers to, counted from 0."""
+    """The position, counted from 0, of the list or dict entry to which the subscript ``node`` refers."""
     key = key_of(cx, node)
     try:
         return value.place(key)
@@ -27,7 +28,7 @@ def entry_at(cx: Context, value: Container, node: ast.Subscript) -> int:
 
 
 def key_of(cx: Context, node: ast.Subscript) -> Any:
-    """The key between the brackets, which must be known at compile time."""
+    """The key between the brackets of a subscript, which must be known at compile time."""
     return cx.known(cx.expr(node.slice), "QL1508", node.slice)
 
 
@@ -35,7 +36,8 @@ def key_of(cx: Context, node: ast.Subscript) -> Any:
 
 
 def _holders(value: Value, token: object, in_tuple: bool = False) -> Iterator[bool]:
-    """For each place of the value that holds the list with this token, whether it lies in a tuple."""
+    """Searches a value, at any depth, for the list with this token. Yields for each occurrence whether it is inside a
+    tuple."""
     if value.token is token:
         yield in_tuple
     for part in value.parts:
@@ -48,13 +50,14 @@ def _found(value: Value, token: object) -> Any:
 
 
 def current(cx: Context, value: Value) -> Any:
-    """The list as the locals hold it now; ``value`` may have been read before it changed."""
+    """The list in its present state, taken from a local that holds it; ``value`` may be an earlier state."""
     return next((v for held in cx.frame.env.values() if (v := _found(held, value.token)) is not None), value)
 
 
 def live(cx: Context, value: Value) -> Any:
-    """The value with the lists in it as they are now, which may have changed since it was read: an iteration in Python
-    sees changes of its list, and in ``[a, a.pop()]`` the first entry is the list without its last entry."""
+    """The value, in which each list has its present state; lists may have changed since the value was read. In Python,
+    too, an iteration sees changes of its list, and in ``[a, a.pop()]`` the first entry is the list without its last
+    entry."""
     if not value.holds:
         return value
     if (renewed := value.renewed()) is not value:
@@ -67,7 +70,8 @@ def live(cx: Context, value: Value) -> Any:
 
 
 def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str) -> None:
-    """Replaces the entries of ``old`` by those of ``new`` in all locals. ``name``: of the list in the program."""
+    """Changes a list: in all locals the entries of ``new`` replace those of ``old``. ``name`` is the list's name in the
+    program, for messages."""
     env, kind = cx.frame.env, old.kind
     if old.fixed == PASSED:
         raise cx.fail("QL1424", node, name=name, kind=kind, func=cx.frame.source.name)
@@ -87,8 +91,8 @@ def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str
 
 
 def check_unaliased(cx: Context, value: Value, node: ast.AST, shared: bool = False) -> None:
-    """Raises QL1423 if two locals may hold the list, or if one local may hold it twice. The variable of a static loop
-    over a list does not count, unless the iterations of a parallel loop share the list (``shared``)."""
+    """Raises QL1423 if two locals may hold the list, or if one local may hold it twice. The loop variable of a static
+    loop does not count, unless iterations of a parallel loop share the list (``shared``)."""
     found = [
         (n, held) for n, v in cx.frame.env.items() for held in _lists(v)
         if _may_alias(cx, held.token, value.token) and (shared or v.fixed != STATIC_VARIABLE)
@@ -103,7 +107,8 @@ def check_unaliased(cx: Context, value: Value, node: ast.AST, shared: bool = Fal
 
 
 def _exchanged(value: Value, token: object, new: Container) -> Value:
-    """The value with the entries of ``new`` in the list with this token; itself if it does not hold the list."""
+    """The value, in which the list with this token, at any depth, has the entries of ``new``; the value itself if it
+    does not contain the list."""
     if value.token is token:
         return new.with_parts(new.parts, depth=value.depth, token=token, fixed=value.fixed)  # type: ignore[no-any-return]
     if _found(value, token) is None:
@@ -112,7 +117,8 @@ def _exchanged(value: Value, token: object, new: Container) -> Value:
 
 
 def hand_back(cx: Context, before: Any, after: Any, node: ast.expr) -> None:
-    """Gives the caller's list the entries that it has at the end of a func that took it by reference."""
+    """Changes the caller's list ``before``, which a func took by reference, to the state ``after`` that it has at the
+    end of the func."""
     for part in (p for p in before.parts if p.token is not None):
         kept = _found(after, part.token)
         if kept is not None:
@@ -128,7 +134,7 @@ def hand_back(cx: Context, before: Any, after: Any, node: ast.expr) -> None:
 
 
 def _lists(value: Value) -> Iterator[Any]:
-    """The lists and dicts that the value holds, at any depth, itself first."""
+    """The lists and dicts in the value, at any depth, beginning with the value itself if it is one."""
     if value.token is not None:
         yield value
     for part in value.parts:
@@ -136,8 +142,8 @@ def _lists(value: Value) -> Iterator[Any]:
 
 
 def _with_attributes(value: Value, of: Callable[[Container], dict[str, Any]]) -> Any:
-    """The value with the attributes that ``of`` gives for each list in it, in the order of `_lists`; the value itself
-    if nothing changes."""
+    """A copy of the value, in which each list gets the attributes that ``of`` returns for it; ``of`` is called in the
+    order of `_lists`. The value itself if nothing changes."""
     own = {} if value.token is None else of(value)  # type: ignore[arg-type]  # lists and dicts have a token
     old = value.parts
     parts = [_with_attributes(part, of) for part in old]
@@ -155,7 +161,8 @@ def _add_alias(cx: Context, a: object, b: object) -> None:
 
 
 def with_tokens(value: Value, tokens: Iterator[object]) -> Any:
-    """The value with these tokens for its lists, in the order of `_lists`; the value itself if nothing changes."""
+    """A copy of the value, whose lists get these tokens, in the order of `_lists`; the value itself if nothing
+    changes."""
     return _with_attributes(value, lambda _: {"token": next(tokens)})
 
 
@@ -164,8 +171,9 @@ def tokens_of(value: Value) -> Iterator[object]:
 
 
 def merged(cx: Context, value: Value, incoming: Sequence[Value]) -> Any:
-    """The value where control flow merges; ``incoming``: the value on each path. A list that is not the same list on
-    all paths gets a new token, and may alias each of them. Two lists may alias if they may on some path."""
+    """The value after a point where control flow merges; ``incoming`` has the value on each path. A list that is not
+    the same list on all paths gets a new token, and may alias each of the lists on the paths. Two lists may alias after
+    the merge if they may alias on some path."""
     slots = [
         (tokens[0] if all(t is tokens[0] for t in tokens) else object(), tokens)
         for tokens in zip(*map(tokens_of, incoming), strict=True)
@@ -181,8 +189,8 @@ def merged(cx: Context, value: Value, incoming: Sequence[Value]) -> Any:
 
 
 def _add_aliases(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]]) -> bool:
-    """Records the pairs of new tokens that may alias because their lists may on some path; whether there were any that
-    were not recorded. ``slots``: each token with those on the paths."""
+    """Records the pairs of new tokens that may alias because their lists may alias on some path. Returns whether a pair
+    was not recorded yet. ``slots`` has each new token with the tokens on the paths."""
     changed = [(token, tokens) for token, tokens in slots if any(t is not token for t in tokens)]
     new = [
         (a, b) for a, on_a in changed for b, on_b in slots
@@ -198,7 +206,7 @@ def _with_lists(env: Env) -> list[str]:
 
 
 def merge_locals(cx: Context, incoming: Sequence[Env]) -> None:
-    """`merged` for the locals, of which ``incoming`` has those on each path."""
+    """Applies `merged` to all locals; ``incoming`` has the environment at the end of each path."""
     env = cx.frame.env
     names = _with_lists(env)
     if names and incoming:
@@ -207,8 +215,9 @@ def merge_locals(cx: Context, incoming: Sequence[Env]) -> None:
 
 
 def merge_into_head(cx: Context, head: Env, ends: Sequence[Env]) -> None:
-    """Called at the end of a loop's body, with the locals at its ``ends``. Two lists may alias in the next iteration
-    although they did not at the loop's ``head``. Then this is recorded, and the loop is lowered again."""
+    """Called at the end of a loop's body, with the locals at its ``ends``. Two lists may alias at the start of the
+    second iteration although they did not at the ``head`` of the first. Then the pair is recorded, and the loop is
+    lowered again."""
     names = _with_lists(head)
     for end in ends:
         slots = [(a, (b,)) for n in names for a, b in zip(tokens_of(head[n]), tokens_of(end[n]), strict=True)]
@@ -219,19 +228,20 @@ def merge_into_head(cx: Context, head: Env, ends: Sequence[Env]) -> None:
 
 
 def outside(cx: Context, value: Value) -> Value:
-    """The value after the condition in which lists in it were made, or between which the condition chose."""
+    """The value as it is after a condition: lists in it that were made under the condition, or chosen by it, count from
+    now on as made at the present depth."""
     cx.chosen += _lists(value)
     return _with_attributes(value, lambda held: {"depth": min(held.depth, cx.depth)})  # type: ignore[no-any-return]
 
 
 def passed(value: Value) -> Value:
-    """The value as a parameter by value: a list in it cannot be changed."""
+    """The value as an argument that is passed by value: lists in it cannot be changed."""
     return _with_attributes(value, lambda _: {"fixed": PASSED})  # type: ignore[no-any-return]
 
 
 def handed_out(value: Value, given: Sequence[Value]) -> Any:
-    """What a func returns, for its caller. A list that the func took by value, and so could not change, can be changed
-    again if the caller could change it among the arguments ``given``."""
+    """The value that a func returns, as its caller gets it. A list that the func took by value, and so could not
+    change, becomes changeable again if it was changeable among the arguments ``given``."""
     was = {held.token: held.fixed for argument in given for held in _lists(argument)}
     return _with_attributes(value, lambda held: {"fixed": was.get(held.token, held.fixed)})
 
@@ -247,7 +257,7 @@ def _entries(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
 
 
 def call_method(cx: Context, node: ast.Call, name: str, before: Value, args: Sequence[Value], text: str) -> Value:
-    """``a.append(x)`` and the like: Python's own method, on the entries."""
+    """A call such as ``a.append(x)`` of a method of a list or dict: Python's own method is applied to the entries."""
     old = current(cx, before)
     known, spread = METHODS[old.kind][name]
     given: list[Any] = list(args)
@@ -272,7 +282,7 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Value, args: Seq
     else:
         found = cx.wrap(None, text)
     if name not in _READ:
-        if cx.depth != old.depth:  # entries may change their dtypes
+        if cx.depth != old.depth:  # numbers in the entries may get other dtypes
             raise cx.fail("QL1422", node, name=text.rpartition(".")[0], kind=old.kind)
         new = type(old)(items, old.depth)
         change(cx, old, new, node, name_of(node.func.value) if isinstance(node.func, ast.Attribute) else text)
@@ -287,8 +297,8 @@ def _rows(cx: Context, value: Container, name: str) -> tuple[Value, ...]:
 
 
 _READ = ("get", "keys", "values", "items", "copy")
-# the methods that a kernel can call: how many of their arguments, from the left, must be known at compile time, and
-# whether the first one is a list or dict of entries
+# the methods that a kernel can call: how many arguments, from the left, must be known at compile time, and whether the
+# first argument is a list or dict of entries
 METHODS: dict[str, dict[str, tuple[int, bool]]] = {
     "list": {"append": (0, False), "extend": (0, True), "insert": (1, False), "pop": (1, False), "reverse": (0, False),
            "clear": (0, False), "copy": (0, False)},
@@ -298,7 +308,8 @@ METHODS: dict[str, dict[str, tuple[int, bool]]] = {
 
 
 def inserted(cx: Context, target: ast.expr, held: Callable[[ast.expr], Value], value: Value) -> bool:
-    """Lowers ``d[key] = value`` where the dict has no such key yet; whether it did."""
+    """If the target is ``d[key]`` and the dict has no such key yet, lowers ``d[key] = value``. Returns whether it
+    did."""
     root = owner_of(target)
     named = cx.frame.env.get(id_of(root))
     if not isinstance(target, ast.Subscript) or named is None or named.token is None:

@@ -1,4 +1,4 @@
-"""The state of one lowering, and the operations that all of its parts use: names, spans, dtypes, errors."""
+"""The state while one kernel is lowered, and what all parts of the front end need: names, spans, dtypes, errors."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 Env = dict[str, V.Value]
 FieldAccessHook = Callable[[Callable[[object], None]], AbstractContextManager[None]]
-_packed_memory = lazily("frontend.values.packed", "memory_of")  # of quantised numbers
+_packed_memory = lazily("frontend.values.packed", "memory_of")  # for quantised fields
 _CAPTURED = "a compile-time value"
-MOST_OPERATIONS = 1_000_000  # of a kernel, for which LLVM takes minutes
-MOST_ENTRIES = 1_000_000  # that the kernel makes at compile time by one expression
+MOST_OPERATIONS = 1_000_000  # the most operations of a kernel: LLVM takes minutes for as many
+MOST_ENTRIES = 1_000_000  # the most entries that one expression of a kernel makes at compile time
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Loop:
     depth: int = 0  # for a static loop: the number of run-time conditions around it
     left: str = ""  # for a static loop: the "break" or "continue" that ended the current iteration
     outer: Loop | None = None  # the loop around a static one
-    # the locals where it is left by a break (True) or where an iteration ends early (False)
+    # the environments where a break leaves the loop (True), or where an iteration ends early (False)
     exits: list[tuple[bool, Env]] = field(default_factory=list)
 
     @property
@@ -67,19 +67,19 @@ class Frame:
 
     source: FunctionSource
     env: Env = field(default_factory=dict)
-    out_of_scope: dict[str, str] = field(default_factory=dict)  # names that ended: the block in which they were defined
+    out_of_scope: dict[str, str] = field(default_factory=dict)  # names that ended: what kind of block defined them
     globals: dict[str, V.Value] = field(default_factory=dict)
     call: Span | None = None
     loop: Loop | None = None
     returns: tuple[Any, ...] | None = None  # dtypes and types of the signature
     returning: list[Any] | None = None  # the early returns found so far, inside code that `syntax.returns` lowers
     references: tuple[str, ...] = ()  # parameters by reference, whose values are written back
-    # pairs of parameters by reference that are one variable where a run-time condition holds, with that condition
+    # by pairs of parameters by reference: the run-time condition under which both are the same variable
     aliases: dict[str, dict[str, int]] = field(default_factory=dict)
-    # what names meant outside of the static loops that are being unrolled, whose variables have these names
+    # the outer variables that are hidden by variables of static loops, by name
     hiding: Env = field(default_factory=dict)
     hidden: bool = False  # errors and statements are located at the call, because the source is the library's
-    spans: dict[ast.AST, Span] = field(default_factory=dict)  # found so far: unrolled code meets a node many times
+    spans: dict[ast.AST, Span] = field(default_factory=dict)  # a cache: unrolled code meets a node many times
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ class Context:
         self.buffers: dict[str, N.Buffer] = {}
         self.bindings: dict[str, Any] = {}
         self.by_field: dict[int, N.Buffer] = {}
-        self.reads: dict[tuple[int, str], tuple[Any, str]] = {}  # attributes of objects, see `captured`
+        self.reads: dict[tuple[int, str], tuple[Any, str]] = {}  # attributes that launches compare, see `captured`
         self.returned: tuple[DType, ...] = ()
         self.exited = False  # the rest of the block is unreachable
         self.top = True  # at the statement level of the kernel, where loops are parallel
         self.as_statement = False  # the next call is a statement of the kernel: loops of its func are parallel too
         self.static = 0  # nesting depth of qd.static(...)
         self.depth = 0  # nesting depth of run-time conditions and loops
-        self.config = LoopConfig()  # of the next loop
+        self.config = LoopConfig()  # for the next loop
         self.block_threads = 0  # threads of a block of the parallel loop around; 0 outside of parallel loops
         self.uses_blocks = False  # the parallel loop around uses qd.simt
         self.speculating: Frame | None = None  # the frame in which `changed.speculate` lowers an expression
@@ -123,18 +123,20 @@ class Context:
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
         self.list_aliases: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
-        self.chosen: list[V.List | V.Dict] = []  # by conditions of the statement that is being lowered
-        self.lower_again = False  # what has been found in a loop changes how it has to be lowered
+        self.chosen: list[V.List | V.Dict] = []  # lists that conditions of the present statement chose
+        self.lower_again = False  # the present loop has to be lowered again
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
         self.field_access_hook: FieldAccessHook | None = None  # see `lower`
-        self.from_fields: set[tuple[int, str]] = set()  # properties whose getters accessed a field
-        # for each loop around the cells that are known to be active, see `values.active_cells`
+        # properties, as (id of the owner, name), whose getters accessed a field
+        self.from_fields: set[tuple[int, str]] = set()
+        # for each loop around the present statement: the cells that are known to be active, see `values.active_cells`
         self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
-        # by the id of a number: shared memory with that of each thread, and the open block that has made it
+        # by the id of a number: the shared memory that holds this number of each thread, and the open block that made
+        # it
         self.rows: dict[int, tuple[list[N.Stmt], V.Mem]] = {}
-        # constants that indices are compared with, and these tests, with the open block that has made them
+        # tests whether an index equals a constant, and these constants, each with the open block that made it
         self.places: dict[object, tuple[list[N.Stmt], int]] = {}
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
@@ -187,7 +189,7 @@ class Context:
         return found
 
     def at(self, node: Any) -> None:
-        """Gives statements that are emitted from now on the span of ``node``."""
+        """Statements that are emitted from now on get the span of ``node``."""
         self.b.span = self.span(node)
 
     def fail(
@@ -196,7 +198,7 @@ class Context:
         return error(code, self.span(node), also, **parts)
 
     def warn(self, code: str, node: Any, **parts: object) -> None:
-        """Keeps a warning for `issue_messages`: code may be lowered and discarded."""
+        """Records a warning. `issue_messages` issues it later, because the code may still be discarded."""
         self.messages.append(warning(code, self.span(node), **parts))
 
     def issue_messages(self) -> None:
@@ -221,7 +223,7 @@ class Context:
         return self._outer(node) if value is None else value.renewed()
 
     def _outer(self, node: ast.Name) -> V.Value:
-        """The value of a name that the function does not define: of its closure, its module or builtins."""
+        """The value of a name that the function does not define: a name of its closure, its module or builtins."""
         frame = self.frame
         if node.id in frame.out_of_scope:
             raise self.fail("QL1302", node, name=node.id, where=frame.out_of_scope[node.id])
@@ -241,7 +243,7 @@ class Context:
     def _check_purity(self, value: Any, node: ast.Name) -> None:
         """Raises an error if a kernel with ``fastcache`` uses data that are not arguments: numbers, containers, fields,
         arrays, objects. Modules, types, funcs, functions and members of an `Enum` are not data. A name in capitals
-        stands for a constant, and is a warning."""
+        counts as a constant and only causes a warning."""
         array = getattr(value, "__qd_field__", False) or getattr(value, "__qd_ndarray__", False)
         match value:
             case Enum() | type() | ModuleType():
@@ -261,11 +263,11 @@ class Context:
     def captured(self, owner: Any, name: str, text: str, node: ast.AST) -> V.Value:
         """The value of an attribute of a Python object; AttributeError if there is none.
 
-        Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged.
-        Numbers are not, since they are constants of the kernel. A property that reads a field and is not checked is a
-        warning, because it is evaluated only once, now."""
+        Attributes of data-oriented objects are put into ``reads``, so that launches check that they are unchanged.
+        Numbers are left out, since they are constants of the kernel. A property that reads a field and is not put into
+        ``reads`` causes a warning, because it is evaluated only once, now."""
         found, used = self._attribute(owner, name)
-        kind = getattr(type(owner), "__qd_data_oriented__", "")  # of an object: a class has none
+        kind = getattr(type(owner), "__qd_data_oriented__", "")  # for objects only, not for their classes
         if kind == "values" and type(found) in (int, float) and not self.static:
             number = type(owner).__qd_number__(owner, name)
             if number is not None:
@@ -297,14 +299,14 @@ class Context:
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> V.Value:
         """The value that stands for a Python object; ``text`` is the expression that names it."""
         match value:
-            case np.generic() if type(number := value.item()) is not type(value):  # a longdouble has no other form
+            case np.generic() if type(number := value.item()) is not type(value):  # such as a longdouble
                 return self.wrap(number, text, node)
             case bool():
                 return V.Lit(value, node)
             case int() | float():  # objects of subclasses become plain numbers
                 number = int(value) if hasattr(value, "__index__") else float(value)
                 return V.Lit(number, node, member=value if isinstance(value, Enum) else None)
-            # these are tested first: a dict may have attributes for its keys, and a class has those of its objects
+            # these come first: a dict may have an attribute for each key, and a class has the attributes of its objects
             case ModuleType() | dict() | type():
                 return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
@@ -351,7 +353,7 @@ class Context:
         return unused(chain((name,), (f"{name}.{n}" for n in count(2))), self.buffers)
 
     def field(self, obj: Any, text: str) -> N.Buffer:
-        """The buffer of a field; those of its gradient and dual are made with it."""
+        """The buffer of a field. When it is made, the buffers of the field's gradient and dual are made, too."""
         if (known := self.by_field.get(id(obj))) is not None:
             return known
         name = self.unused(N.buffer_name(text))
@@ -371,7 +373,8 @@ class Context:
 
     @contextmanager
     def scope(self, node: ast.stmt, what: str) -> Iterator[None]:
-        """Within the with, a block: names that it assigns first end with it, and assignments to other names stay."""
+        """The code in the ``with`` is a block of the program: names that it assigns first end with the block, and
+        assignments to other names stay."""
         before = self.frame.env
         self.frame.env = dict(before)
         yield
@@ -379,7 +382,8 @@ class Context:
         self.end(inner, before, node, what)
 
     def end(self, inner: Env, before: Env, node: ast.stmt, what: str) -> None:
-        """Ends the names of ``inner`` that ``before`` lacks."""
+        """Ends the names that are in the environment ``inner`` but not in ``before``: using one is an error from now
+        on."""
         where = f"the {what} in line {node.lineno + self.frame.source.offset}"
         for n in inner:
             if n not in before:
@@ -393,7 +397,7 @@ class Context:
         return found
 
     def dtype(self, value: V.Value, node: ast.expr) -> DType:
-        """The dtype that a compile-time value names; an error if it names none."""
+        """The dtype that a compile-time value names; raises an error if it is no dtype."""
         dtype = dtype_of(value, self.options)
         if dtype is None:
             raise self.fail("QL1410", node, what=value.describe())
@@ -404,7 +408,8 @@ class Context:
         return value.dtype_in(self.options)
 
     def common_dtype(self, *values: V.Number) -> DType:
-        """The dtype of a choice between these numbers: their dtype if they share one, else the promoted one."""
+        """The dtype of the result of a choice between these numbers: their dtype if all have the same, else the
+        promoted dtype."""
         return reduce(lambda a, b: a if a is b else promote(a, b), map(self.type_of, values))
 
     def to(self, value: V.Number, dtype: DType) -> int:
@@ -412,8 +417,8 @@ class Context:
         return value.to(self, dtype)
 
     def fit(self, lit: V.Number, dtype: DType, asked: bool = False) -> Any:
-        """The literal's value in ``dtype``: the default dtype, or one that the program ``asked`` for. QL1402 if an
-        integer is out of range."""
+        """The literal's value as a number of ``dtype``. ``asked`` says that the program names this dtype; otherwise it
+        is the default dtype. Raises QL1402 if an integer is out of range."""
         value = lit.constant
         if dtype.is_int and not dtype.holds(value):
             wider = next((t for t in (i64, u64) if t.holds(value)), None)
@@ -425,7 +430,7 @@ class Context:
         return convert(value, dtype) if dtype.is_float else value
 
     def num(self, value: V.Number, dtype: DType | None = None) -> V.Num:
-        """The number as an SSA value, cast to ``dtype`` if that is given."""
+        """The number as an SSA value, cast to ``dtype`` if ``dtype`` is given."""
         return value.num(self, dtype)
 
     def new_variable(self, value: V.Value, node: ast.expr) -> V.Num:
@@ -437,7 +442,7 @@ class Context:
         return self.b.add(N.Const(self.b.fresh(), dtype, convert(value, dtype)))
 
     def known(self, value: V.Value, code: str, node: ast.AST, **parts: Any) -> Any:
-        """The Python object that the value stands for; the error of that code for a value of the running kernel."""
+        """The Python object that the value stands for. Raises the error ``code`` for a value of the running kernel."""
         try:
             return value.python(self)
         except TypeError:
@@ -452,7 +457,8 @@ class Context:
         return V.Num(self.b.add(N.ShapeOf(self.b.fresh(), t, buffer.name, axis)), t)
 
     def index(self, value: V.Number) -> V.Number:
-        """The integer in a dtype for indices and loop bounds: narrow ones as i32, u32 as i64."""
+        """The integer, cast to a dtype for indices and loop bounds: dtypes narrower than 32 bits become i32, and u32
+        becomes i64."""
         return value.as_index(self)
 
 

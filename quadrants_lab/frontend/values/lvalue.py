@@ -1,7 +1,8 @@
-"""Places: what a chain of subscripts and attributes refers to, a variable, memory, or a part of one.
+"""Places: what a chain of subscripts and attributes refers to. A place is a variable, memory, or a part of either.
 
 `locate` follows ``x[i].pos[0]`` or ``v.xy`` without loading from memory. `Context.loaded` loads what it found, and
-`update.write` writes it. A local is an immutable value, so writing a part of it makes a new value of the whole.
+`update.write` writes it. The value of a local is immutable, so writing a part of a local gives the whole local a new
+value.
 """
 
 import ast
@@ -25,9 +26,9 @@ from quadrants_lab.ir.types import i32, i64
 
 @dataclass(slots=True, eq=False)
 class Local(V.Value):
-    """A local variable, or the part of it that ``steps`` lead to. ``whole``: the value of the variable, or the list or
-    dict, named or not, to whose entry the steps lead. The last step leads from ``base`` to ``value``, which is None if
-    the step has an index that is computed at run time."""
+    """A local variable, or the part of a local variable to which ``steps`` lead. ``whole`` is the value from which the
+    steps start: the variable's value, or a list or dict (also one without a name). The last step leads from ``base`` to
+    ``value``, which is None if the step has an index that is computed at run time."""
 
     name: str
     whole: Any
@@ -45,23 +46,24 @@ class Local(V.Value):
             return self.held(cx, node).part(cx, step, node)
         later = step.is_dynamic and (not step.shape or self.value.is_shared)
         after = None if later else step.take(cx, self.value, node)
-        plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
+        plain = getattr(after, "raw", 0) is None  # an entry of a list may be None
         if after is None or plain or after.is_held:
             return Local(self.name, self.whole, (*self.steps, step), after, self.value)
         return after  # type: ignore[no-any-return]
 
 
-Place = Any  # a `Local` for a variable or a part of one; for memory a value that is not loaded
+Place = Any  # a `Local` for a variable or a part of one; a value that is not loaded for memory
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
-    """The place that the expression refers to, not loaded from memory; a value if it refers to none."""
+    """The place to which the expression refers, not loaded from memory; the value of the expression if it refers to no
+    place."""
     place = place_of(cx, node)
     return cx.expr(node) if place is None else place
 
 
 def place_of(cx: Context, node: ast.expr) -> Place | None:
-    """What a name, subscript or attribute refers to, not loaded from memory; None for other expressions."""
+    """The place to which a name, subscript or attribute refers, not loaded from memory; None for other expressions."""
     match node:
         case ast.Subscript():
             return _subscripted(cx, node)
@@ -107,7 +109,8 @@ def _mem_element(cx: Context, base: Place, value: V.Mem, node: ast.Subscript) ->
 
 
 def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
-    """Rows and columns of a field or array of numbers, a row or a column."""
+    """The slab to which a subscript with slices refers: some rows and columns of a field or array of numbers, one row,
+    or one column."""
     parts = indices(node)
     if base.element_shape or base.offset or base.clamp:
         raise cx.fail("QL1504", next(p for p in parts if isinstance(p, ast.Slice)))
@@ -176,8 +179,8 @@ def _slice(cx: Context, node: Any) -> slice:
 
 
 def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
-    """The entry of a tuple, shape or captured constant at an index that is known at compile time, or those in a
-    slice."""
+    """The entry of a tuple, shape or captured constant at an index that is known at compile time; for a slice, the
+    entries in it."""
     if isinstance(node.slice, ast.Slice):
         return base.items(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
     code = "QL1508" if base.captured is None or isinstance(base.captured, dict) else "QL1513"
@@ -192,8 +195,8 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
 
 
 def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
-    """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector stands for several
-    indices."""
+    """The SSA ids of the indices in a subscript of a field or ndarray, after subtraction of the field's offset. A
+    vector in the subscript counts as several indices."""
     parts = enumerate(_spread(cx, node, (V.Matrix, V.Tuple)))
     values = [(_index(cx, p, k, base.text, value), p) for k, (value, p) in parts]
     _check_axes(cx, node, base.text, len(values), base.ndim)
@@ -225,7 +228,8 @@ def _clamped(cx: Context, at: V.Number, extent: V.Number) -> int:
 
 
 def _spread(cx: Context, node: ast.Subscript, several: Any) -> Iterator[tuple[V.Value | None, ast.expr]]:
-    """The values between the brackets, None for a slice; in place of a value of the classes ``several`` its entries."""
+    """The values between the brackets of a subscript, with None for a slice. A value of one of the classes ``several``
+    is replaced by its entries."""
     for p in indices(node):
         value: Any = None if isinstance(p, ast.Slice) else cx.expr(p)
         parts = (value,) if not isinstance(value, several) else getattr(value, "elements", value)
@@ -242,7 +246,7 @@ def _check_axes(cx: Context, node: ast.Subscript, text: str, got: int, ndim: int
 
 
 def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None) -> V.Number:
-    """The value of an index, which must be an integer; None stands for a slice."""
+    """The value of an index, which must be an integer; raises an error for None, which means a slice."""
     if value is None:
         raise cx.fail("QL1504", node)
     number: V.Number = value.number(cx, node)
@@ -253,7 +257,7 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
 
 
 def given_index(cx: Context, call: ast.Call, value: V.Value, ndim: int, params: str) -> list[V.Number]:
-    """The numbers of an index of ``ndim`` axes, which is the second argument of a call."""
+    """The ``ndim`` numbers of an index that is the second argument of a call."""
     node, parts = argument_node(call, 1), value.entries(cx)
     parts = (value,) if parts is None else parts
     if len(parts) != ndim:
@@ -264,7 +268,8 @@ def given_index(cx: Context, call: ast.Call, value: V.Value, ndim: int, params: 
 
 
 def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Elements:
-    """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
+    """The step (`steps.Elements`) to which a subscript of a matrix leads. Slices in it, as in ``m[i, :]``, must be
+    known at compile time."""
     text = name_of(node.value)
     parts = list(_spread(cx, node, (V.Matrix,)))
     _check_axes(cx, node, text, len(parts), len(shape))
@@ -293,11 +298,11 @@ def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V
     cx.at(node)
     at: Any = cx.index(number)
     _checked(cx, at, cx.const(extent, at.type), text)
-    return at  # type: ignore[no-any-return]  # of a number that no literal is
+    return at  # type: ignore[no-any-return]  # the number is no literal
 
 
 def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
-    """Asserts that the index is in range. ``extent``: the id of a value of its dtype."""
+    """Emits an assert that the index is in range. ``extent`` is the id of a value of the same dtype as the index."""
     low = cx.b.op("ge", index.id, cx.const(0, index.type))
     ok = cx.b.op("and", low, cx.b.op("lt", index.id, extent))
     message = f"index {{}} is out of bounds for '{text}' with extent {{}}"
@@ -308,7 +313,7 @@ def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
 
 
 def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
-    """The method in ``x.append(v)`` or ``x[i].append(v)``, of a list of a dynamic node; None for anything else."""
+    """If ``x.append`` or ``x[i].append`` is a method of a list of a dynamic node, this method; else None."""
     element: ast.Subscript | None = None
     match node.value:
         case ast.Subscript(value=ast.Name() | ast.Attribute() as inner) as element:

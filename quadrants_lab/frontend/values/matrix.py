@@ -13,9 +13,9 @@ from quadrants_lab.ir.types import DType
 
 
 def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype: DType | None = None) -> Matrix:
-    """The matrix of these elements. Each is cast to ``dtype`` directly, and not by way of a common dtype: a -1 among
-    u32 would become 4294967295. Without ``dtype`` the elements are cast to their common dtype, and literals that are
-    alone stay literals."""
+    """The matrix of the ``elements``, row by row. With ``dtype`` each element is cast to it directly: cast to a common
+    dtype first, a -1 among u32 would become 4294967295. Without ``dtype`` the elements are cast to their common dtype;
+    if all of them are literals, they stay literals."""
     if dtype is not None:
         return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
     known = [e.constant for e in elements]
@@ -32,8 +32,8 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype
 
 
 def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = None) -> Matrix | None:
-    """A matrix, of ``dtype`` if that is given, from a matrix, from a list of numbers (a vector) or from a list of lists
-    or vectors (its rows); None for anything else."""
+    """The value as a vector or matrix, cast to ``dtype`` if that is given. A list of numbers becomes a vector, and a
+    list of lists or vectors becomes a matrix with these rows. None for any other value."""
     found = matrix_of(cx, value, node)
     return found if found is None or (found is value and dtype is None) else cast(cx, found, dtype)
 
@@ -46,8 +46,9 @@ def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = F
 
 
 def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr], node: ast.AST, *args: Value) -> Value:
-    """``fn`` applied to the arguments element by element: a matrix if one of them is a matrix, else a number. Numbers
-    are broadcast. ``nodes`` are the expressions of the arguments, ``node`` that of the whole."""
+    """Applies ``fn`` to the arguments element by element; numbers are broadcast to the shape of the matrices. The
+    result is a matrix if some argument is one, else a number. ``nodes`` are the expressions of the arguments, and
+    ``node`` is the whole expression."""
     if not any(a.shape for a in args):
         return fn(*(a.number(cx, n) for a, n in zip(args, nodes, strict=True)))
     values = [number_or_matrix(cx, a, n) for a, n in zip(args, nodes, strict=True)]
@@ -72,7 +73,7 @@ def transposed(a: Matrix) -> Matrix:
 
 
 def attribute(name: str, shape: tuple[int, ...], node: ast.AST) -> Value | None:
-    """``.n``, ``.m`` and ``.shape`` of a vector or matrix; None for other names."""
+    """The value of the attribute ``n``, ``m`` or ``shape`` of a vector or matrix; None for other names."""
     rows, columns = (*shape, 1)[:2]
     both = Tuple(Lit(k, node) for k in shape)
     sizes: dict[str, Value] = {"n": Lit(rows, node), "m": Lit(columns, node), "shape": both}
@@ -82,8 +83,8 @@ def attribute(name: str, shape: tuple[int, ...], node: ast.AST) -> Value | None:
 def construct(
     cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType | None, args: Sequence[Value]
 ) -> Matrix:
-    """The value of ``vec3(x, y, z)``, ``vec3(xy, z)``, ``vec3(0.0)`` or ``mat2([a, b], [c, d])``: the arguments hold as
-    many numbers as the type has elements, or one number for all."""
+    """The value of a call such as ``vec3(x, y, z)``, ``vec3(xy, z)``, ``vec3(0.0)`` or ``mat2([a, b], [c, d])``. The
+    arguments contain as many numbers as the type has elements, or a single number for all elements."""
     cx.at(call)
     flat: list[Any] = []
     for a, n in zip(args, [*call.args, *([call] * len(args))], strict=False):

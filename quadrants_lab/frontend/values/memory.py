@@ -37,11 +37,11 @@ class _Memory(Value):
 
 @dataclass(slots=True, eq=False)
 class Mem(_Memory):
-    """A field or ndarray. The last ``len(element_shape)`` axes of the buffer are those of an element; ``offset`` holds
-    the first index of each other axis, () for zeros. ``entry`` is the position of one entry where the program refers to
-    that entry of every element, () for whole elements. ``clamp``: an index that is out of bounds means the nearest
-    element. ``packed``: the memory of a quantised field, for which ``buffer`` only describes shape and dtype; see
-    `values.packed`."""
+    """A field or ndarray. Its elements are numbers, vectors or matrices: the last ``len(element_shape)`` axes of the
+    buffer are the axes of an element. ``offset`` holds the first index of each other axis; () means zeros. ``entry`` is
+    () for whole elements; otherwise the program refers to this one entry of every element. ``clamp``: an index that is
+    out of bounds means the nearest element. ``packed``: the memory of a quantised field, for which ``buffer`` only
+    describes shape and dtype; see `values.packed`."""
 
     buffer: Buffer
     text: str
@@ -60,11 +60,11 @@ class Mem(_Memory):
         return self.buffer.ndim - len(self.element_shape)
 
     def element(self, index: tuple[int, ...]) -> Element:
-        """Its element at the index, not loaded."""
+        """The element of this memory at the index, not loaded."""
         return Element(self, index)
 
     def derivative(self, cx: Lowering, which: str) -> Mem | None:
-        """Its "grad" or "dual"; None if it has none."""
+        """The memory of its gradient ("grad") or tangent ("dual"); None if it has none."""
         name, text = getattr(self.buffer, which), f"{self.text}.{which}"
         return replace(self, buffer=cx.buffers[name], text=text) if name else None
 
@@ -90,11 +90,12 @@ class StructMem(_Memory):
         return tuple(field for member in self.members.values() for field in member.fields)
 
     def element(self, index: tuple[int, ...]) -> Struct:
-        """Its element at the index, not loaded."""
+        """The element of this memory at the index, not loaded."""
         return Struct(self.type, {name: member.element(index) for name, member in self.members.items()})
 
     def derivative(self, cx: Lowering, which: str) -> StructMem | None:
-        """The field of structs of the "grad" or "dual" of those members that have one; None if none has."""
+        """The field of structs that holds the "grad" or "dual" of each member that has one; None if no member has
+        one."""
         found = {name: member.derivative(cx, which) for name, member in self.members.items()}
         members: Any = {name: made for name, made in found.items() if made is not None}
         return StructMem(self.type, members, f"{self.text}.{which}") if members else None
@@ -102,7 +103,8 @@ class StructMem(_Memory):
 
 @dataclass(slots=True, eq=False)
 class Element(Leaf):
-    """``mem[index]``, not loaded yet. In a matrix field ``at`` is the position of one entry, () for all entries."""
+    """The element ``mem[index]``, not loaded yet. In a matrix field ``at`` is the position of one entry of the element;
+    () means the whole element."""
 
     mem: Mem
     index: tuple[int, ...]

@@ -1,4 +1,5 @@
-"""Numbers: those that the kernel computes, literals, arguments, and locals that iterations share.
+"""Numbers: SSA values that the kernel computes, literals, arguments, and numbers of locals that parallel iterations
+share.
 
 `Num` and `Lit` are numbers that are loaded. Their common protocol:
 
@@ -66,8 +67,8 @@ class Num(Leaf):
 
 @dataclass(slots=True, eq=False)
 class Lit(Leaf):
-    """A number that is known at compile time. Where it becomes an operand its dtype is ``dtype``, or default_ip or
-    default_fp if that is None. Extents beyond i32, and what is computed with them, have a ``dtype``."""
+    """A number that is known at compile time. As an operand it has the dtype ``dtype``, or, if that is None, default_ip
+    or default_fp. Extents beyond i32, and numbers computed from them, have a ``dtype``."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
@@ -140,10 +141,11 @@ class ArgRef(Leaf):
 
 @dataclass(slots=True, eq=False)
 class Temp(Leaf):
-    """A number of a local of the kernel inside a parallel loop that accumulates into it or sets it to a constant.
-    ``reduced``: the operation and the place of the first change; another operation is an error, because the two would
-    not commute. ``iteration``: the ids of the indices of the loop. ``private_copy``: a hidden local with this
-    iteration's copy of the vector or matrix, whose elements at the loop's index are right; "" if there is none.
+    """A number of a local that the iterations of a parallel loop share: the loop accumulates into it, or sets it to a
+    constant. ``reduced`` has the operation and the place of the first change in the loop; a change by another operation
+    is an error, because the two would not commute. ``iteration``: the ids of the indices of the loop. ``private_copy``:
+    a hidden local with this iteration's copy of the vector or matrix, whose elements at the loop's index are right; ""
+    if there is none.
     """
 
     buffer: N.Buffer
@@ -168,7 +170,7 @@ def id_of(cx: Lowering, index: Any, dtype: DType) -> int:
 
 @dataclass(slots=True, eq=False)
 class Index:
-    """An index that the kernel computes, with the arithmetic that `SNode.find` needs."""
+    """An index that the kernel computes, as an object with the arithmetic operators that `SNode.find` uses."""
 
     cx: Lowering
     id: int

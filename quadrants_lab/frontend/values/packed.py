@@ -1,8 +1,8 @@
 """Quantised numbers in kernels: parts of words, which are read and written by shifts and masks.
 
 A word holds numbers of several fields, or of several iterations. So a store is two atomics, which clear and set bits,
-and ``x[i] += v`` repeats a compare-and-exchange. Derivatives go to the carrier, a field of zeros, as if numbers were
-not rounded.
+and ``x[i] += v`` repeats a compare-and-exchange. A derivative belongs to the carrier of the quantised field, a field of
+zeros beside it, and is computed as if numbers were not rounded.
 
 `decoded` and `encoded` are the formulas. Their operations are emitted (`Emitted`), or computed by numpy where Python
 reads and writes the field (`lang.quantised.Computed`).
@@ -23,14 +23,15 @@ from quadrants_lab.ir.types import DType, f32, i32, i64, u1, u32
 
 @dataclass(slots=True, eq=False)
 class Packed:
-    """The memory of a quantised field: the buffer of its words, and the buffer of its carrier, if it has one."""
+    """The memory of a quantised field: the buffer of its words, and the buffer of its carrier (for derivatives), if it
+    has one."""
 
     field: Any
     words: N.Buffer
     carrier: N.Buffer | None
 
     def load(self, cx: Lowering, cell: Element) -> Num:
-        """The value of one number."""
+        """Emits the load of one number of the field; returns its value."""
         part, t = _part(cx, cell), self.words.dtype
         if self.field.array is None:
             word = cx.b.load(part.words, part.at)
@@ -39,7 +40,7 @@ class Packed:
         return Num(_carried(cx, cell, _value(cx, cell, part, word)), self.field.quant.compute)
 
     def store(self, cx: Lowering, cell: Element, value: int) -> None:
-        """Writes one number, a value of the dtype that the kernel computes with."""
+        """Emits the store of one number. ``value`` has the dtype in which the kernel computes."""
         part = _part(cx, cell)
         bits = cx.b.op("shl", encoded(Emitted(cx), self.field.quant, value, self.words.dtype), part.shift)
         cx.b.atomic("and", part.words, part.at, cx.b.op("not", part.mask))
@@ -75,7 +76,8 @@ class Packed:
 
 
 def memory_of(cx: Lowering, field: Any, text: str) -> Mem:
-    """A quantised field. Its buffer, which no statement names, has the shape of the field and the dtype of values."""
+    """The value for a quantised field. Its ``buffer`` only describes the field's shape and the dtype of its numbers; no
+    statement names it."""
     carrier = cx.field(field.carrier, f"{text}.carrier") if field.carrier is not None else None
     packed = Packed(field, cx.field(field.words, f"{text}.words"), carrier)
     shape = (*field.shape, *field.element_shape)
@@ -85,7 +87,8 @@ def memory_of(cx: Lowering, field: Any, text: str) -> Mem:
 
 @dataclass(slots=True)
 class _Part:
-    """Bits of a word: its index, and the ids of its first bit and of a mask of its bits there."""
+    """The part of a word that holds one number: the word's index, the id of the number's first bit, and the id of a
+    mask for its bits."""
 
     words: N.Buffer
     at: tuple[int, ...]
@@ -104,14 +107,15 @@ def _part(cx: Lowering, cell: Element) -> _Part:
 
 
 def _value(cx: Lowering, cell: Element, part: _Part, word: int) -> int:
-    """The value of the bits of a word."""
+    """The number in this part of the loaded ``word``."""
     t, quant = cx.b.types[word], cell.mem.packed.field.quant
     raw = cx.b.op("and", cx.b.op("shr", word, part.shift), cx.const((1 << quant.bits) - 1, t))
     return decoded(Emitted(cx), quant, raw, t)  # type: ignore[no-any-return]  # of ids an id
 
 
 def _carried(cx: Lowering, cell: Element, value: int) -> int:
-    """The value, with the derivative of the carrier."""
+    """The value with the derivative of the carrier's element, so that gradients of the quantised number go to the
+    carrier."""
     carrier = cell.mem.packed.carrier
     if carrier is None:
         return value
@@ -129,18 +133,19 @@ def _no_value(cx: Lowering, value: int) -> int:
 
 
 class Emitted:
-    """Operations on ids of the IR, of a primitive of `ir.prims` each."""
+    """The operations that `decoded` and `encoded` use, as IR: each emits a primitive of `ir.prims`, and takes and
+    returns ids."""
 
     def __init__(self, cx: Lowering) -> None:
         self.op, self.cast, self.const, self.types = cx.b.op, cx.b.cast, cx.const, cx.b.types
 
     def seen(self, x: int, t: DType) -> int:
-        """The same bits as another dtype."""
+        """The bits of ``x`` as a value of the dtype ``t``."""
         found: int = self.op("bitcast", x, type=t)
         return found
 
     def bits(self, x: int) -> int:
-        """The width of its dtype."""
+        """The width of the dtype of ``x`` in bits."""
         return self.types[x].bits  # type: ignore[no-any-return]  # of a `DType`
 
 
@@ -149,7 +154,8 @@ def _signed(t: DType) -> DType:
 
 
 def decoded(on: Any, quant: Any, raw: Any, t: DType) -> Any:
-    """The value of the bits ``raw``, which are the low ones of a word of the dtype ``t``."""
+    """The number that the bits ``raw`` mean for the quantised type ``quant``. They are the low bits of a value of the
+    dtype ``t``."""
     if quant.kind == "float":
         return _decoded_float(on, quant, on.cast(raw, u32))
     whole = on.seen(raw, _signed(t))
@@ -161,7 +167,8 @@ def decoded(on: Any, quant: Any, raw: Any, t: DType) -> Any:
 
 
 def encoded(on: Any, quant: Any, value: Any, t: DType) -> Any:
-    """The bits of a value, as the low bits of a word."""
+    """The bits that stand for ``value`` in the quantised type ``quant``, as the low bits of a value of the dtype
+    ``t``."""
     mask = on.const((1 << quant.bits) - 1, t)
     if quant.kind == "int":
         return on.op("and", on.cast(on.cast(value, _signed(t)) if on.bits(value) < t.bits else value, t), mask)
@@ -172,11 +179,11 @@ def encoded(on: Any, quant: Any, value: Any, t: DType) -> Any:
     near = on.op("div", value, on.const(quant.scale, c))
     near = on.op("min", on.op("max", near, on.const(float(low), c)), on.const(float(high), c))
     whole = on.cast(near, i64)
-    rest = on.op("sub", near, on.cast(whole, c))  # adding a half to the number itself would round once more
+    rest = on.op("sub", near, on.cast(whole, c))  # adding 0.5 to the number itself would round once more
     for sign, beyond in ((1, "ge"), (-1, "le")):
         step = on.op("select", on.op(beyond, rest, on.const(0.5 * sign, c)), on.const(sign, i64), on.const(0, i64))
         whole = on.op("add", whole, step)
-    # f32 may not have the limits, and then has their neighbours outside
+    # f32 may not represent the limits exactly; it then has neighbours that lie outside the range
     whole = on.op("min", on.op("max", whole, on.const(low, i64)), on.const(high, i64))
     return on.op("and", on.seen(on.cast(whole, _signed(t)), t), mask)
 

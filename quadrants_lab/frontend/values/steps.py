@@ -1,4 +1,4 @@
-"""Steps from a value to a part of it: to a member or entry, or to elements of a matrix."""
+"""Steps from a value to a part of it: to a member of a struct, an entry of a list or dict, or elements of a matrix."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Value
 from quadrants_lab.ir.record import dataclass
 
-Change = Callable[[Value, str], Value]  # from a part, and what its name adds to that of the whole
+Change = Callable[[Value, str], Value]  # (part, suffix of the part's name) -> the new part
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A step to a member of a struct, or to an entry of a list or dict; ``label`` is added to the name of the whole."""
+    """A step to the child at ``position``: a member of a struct, or an entry of a list or dict. ``label`` is the suffix
+    of its name, such as ``.pos``."""
 
     position: int
     label: str
@@ -29,7 +30,7 @@ class Child:
         return number
 
     def meets(self, other: Any) -> bool:
-        """Whether this step and another one, from one value, lead to the same part."""
+        """Whether this step and ``other``, both from the same value, lead to the same part."""
         return bool(self == other)
 
     def take(self, cx: Context, value: Value, node: ast.expr) -> Any:
@@ -45,8 +46,8 @@ class Child:
 
 @dataclass(slots=True, eq=False)
 class Elements:
-    """A step to the elements of a matrix at these indices; to one number if ``shape`` is (). ``is_dynamic``: an axis of
-    each index is computed at run time."""
+    """A step to the elements of a matrix at the indices ``cells``, as a matrix of the given ``shape``, or as a number
+    if ``shape`` is (). ``is_dynamic``: a part of each index is computed at run time."""
 
     cells: tuple[Cell, ...]
     shape: tuple[int, ...]
@@ -64,7 +65,7 @@ class Elements:
     def put(self, cx: Context, whole: Any, node: ast.expr, change: Change) -> Any:
         """The value with the part replaced by the result of ``change``."""
         elements = list(whole.elements)
-        any_one = self.is_dynamic and not self.shape  # all have one dtype
+        any_one = self.is_dynamic and not self.shape  # every element has the same dtype
         numbers = change(elements[0] if any_one else self.take(cx, whole, node), "").leaves()
         for cell, new in zip(self.cells, numbers, strict=True):
             for p, cond in candidates(cx, whole.shape, cell):
@@ -73,7 +74,7 @@ class Elements:
         return whole.rebuilt(elements)
 
     def meets(self, other: Any) -> bool:
-        """Whether this step and another one, from one matrix, may lead to a number in common."""
+        """Whether this step and ``other``, both from the same matrix, may lead to the same number."""
         if not self.is_dynamic and not other.is_dynamic:
             return not {*self.cells}.isdisjoint(other.cells)
         pairs = zip(self.index, other.index, strict=False) if self.is_dynamic and other.is_dynamic else ()

@@ -1,4 +1,4 @@
-"""Structs in a kernel, and values cast to declared types."""
+"""Structs in a kernel, and casts of values to declared types (dtypes, vector, matrix and struct types)."""
 
 import ast
 import math
@@ -12,15 +12,16 @@ from quadrants_lab.ir.types import DType
 
 
 def type_of(cx: Context, declared: Any) -> Any:
-    """The dtype or type that is declared, a type being an object with ``__qd_type__``; None for anything else."""
+    """``declared`` as a dtype, or as a type, which is an object with ``__qd_type__``; None if it is neither."""
     if isinstance(getattr(declared, "__qd_type__", None), str):
         return declared
     return dtype_of(Obj(declared), cx.options)
 
 
 def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
-    """The dtype or type that an annotation names, None if it names something else. ``evaluated`` is the object that
-    Python evaluated it to: it may refer to locals around the function that the closure lacks."""
+    """The dtype or type that an annotation names; None if it names something else. ``evaluated`` is Python's value of
+    the annotation. It is needed if the annotation uses a local of the function around, which the closure does not
+    contain."""
     match evaluated, node:
         case None | str() | tuple(), ast.Name() | ast.Attribute() | ast.Call():
             with cx.setting(static=cx.static + 1):
@@ -51,9 +52,9 @@ def bound(
     cx: Context, call: ast.Call, names: Sequence[str], args: Sequence[Value], keywords: dict[str, Value],
     optional: Container[str] = (), positional: int | None = None, noun: str = "parameter", text: str = "",
 ) -> dict[str, Value]:  # fmt: skip
-    """The arguments of a call by the names of its parameters, of which the first ``positional`` (None: all) can be
-    given by position. QL1602 if they do not fit; ``text``: the name of what is called, if it is not that in the
-    call."""
+    """The arguments of a call, by the names of the parameters. The first ``positional`` parameters (None: all) can be
+    given by position. Raises QL1602 if the arguments do not fit. ``text`` is the name of the called object in messages,
+    if it differs from the name in the call."""
     most = len(names) if positional is None else positional
     given = dict(zip(names[:most], args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
@@ -71,7 +72,7 @@ def bound(
 
 
 def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
-    """``value`` cast to the declared type; a number becomes a matrix or struct of that number. Error QL1417 where the
+    """``value`` cast to the declared type. A number is broadcast: all elements or members get it. Raises QL1417 if the
     shapes differ."""
     want = type_of(cx, declared)
     cx.at(node)
@@ -96,8 +97,8 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
 
 
 def as_annotated(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
-    """A parameter, returned value or local cast to its annotation. A matrix is cast element by element if that is a
-    dtype."""
+    """The value of a parameter, return or local, cast to its annotation. If the annotation is a dtype, a matrix is cast
+    element by element."""
     if not value.shape or not isinstance(declared, DType):
         return as_type(cx, value, declared, node)
     cx.at(node)

@@ -1,4 +1,5 @@
-"""Tiles, whose rows the threads of a subgroup hold, and the parts of fields and arrays that they are loaded from."""
+"""Tiles (squares of numbers of which each thread of a subgroup holds a row), and the parts of fields and arrays from
+which tiles are loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SUBGROUP = 32  # threads of a subgroup, on every backend
 
 
 def use_blocks(cx: Lowering, node: ast.expr) -> None:
-    """Marks the parallel loop around as one that uses blocks; QL1712 outside of parallel loops."""
+    """Notes that the parallel loop around ``node`` uses blocks of threads. Raises QL1712 outside of parallel loops."""
     if not cx.block_threads:
         raise cx.fail("QL1712", node, text=ast.unparse(getattr(node, "func", node)))
     cx.uses_blocks = True
@@ -26,7 +27,7 @@ def use_blocks(cx: Lowering, node: ast.expr) -> None:
 
 
 def shared_array(cx: Lowering, shape: tuple[int, ...], dtype: DType, element: tuple[int, ...] = ()) -> Mem:
-    """Shared memory of this shape, of numbers, or of vectors or matrices of the shape ``element``."""
+    """Makes shared memory of this shape. Its elements are numbers, or vectors or matrices of the shape ``element``."""
     whole = (*shape, *element)
     name = unused((f"shared{n}" for n in count()), cx.buffers)
     cx.buffers[name] = buffer = N.Buffer(name, "shared", dtype, len(whole), whole)
@@ -47,7 +48,7 @@ def of_threads(cx: Lowering, number: int, dtype: DType) -> Mem:
 
 
 class _NoNumber(Value):
-    """The protocol of a value that only statements about tiles take; ``cure`` says which, for messages."""
+    """The protocol of a value that only statements about tiles accept; ``cure`` names these statements in messages."""
 
     __slots__ = ()
     cure: str
@@ -77,7 +78,7 @@ class Tile(_NoNumber):
         return f"a tile of {self.size} x {self.size}"
 
     def owned(self, cx: Lowering, node: ast.expr) -> Tile:
-        """The tile itself where ``node`` has made it; else a copy."""
+        """The tile for a new variable: the tile itself if the expression ``node`` has just made it, else a copy."""
         if self.maker is node:
             self.maker = None
             return self
@@ -87,7 +88,7 @@ class Tile(_NoNumber):
         return made
 
     def overwrite(self, cx: Lowering, new: Tile) -> None:
-        """Emits copies of the thread's row of another tile of this size."""
+        """Emits the copy of the thread's row from the tile ``new`` to this tile."""
         b, t, own = cx.b, self.mem.buffer.dtype, thread(cx)
         column = b.param(i32, "c")
         zero, end = b.const(0, i32), b.const(self.size, i32)
@@ -99,9 +100,9 @@ class Tile(_NoNumber):
 
 @dataclass(slots=True, eq=False)
 class Slab(_NoNumber):
-    """A slice of a field or array of numbers. ``rows`` and ``columns`` are a begin and an end, or one index. Thread t
-    of a subgroup takes row t of ``mem[at, i:j, k:l]``, and of the column ``mem[at, i:j, k]`` one number, 0 beyond the
-    last one. All threads read the row ``mem[at, i, k:l]``, of `Outer`."""
+    """A slice of a field or array of numbers. ``rows`` and ``columns`` are each a begin and an end, or a single index.
+    Of ``mem[at, i:j, k:l]`` thread t of a subgroup takes row t. Of the column ``mem[at, i:j, k]`` it takes number t, or
+    0 beyond the end. The row ``mem[at, i, k:l]``, as an operand of `Outer`, is read by all threads."""
 
     mem: Mem
     at: tuple[Num, ...]
@@ -133,8 +134,8 @@ class Slab(_NoNumber):
 
 @dataclass(slots=True, eq=False)
 class Outer(_NoNumber):
-    """``qd.outer(a, b)``, which a tile can subtract or add: its element (r, c) is a of thread r times b of thread c, or
-    times element c of the row b, a `Slab`."""
+    """``qd.outer(a, b)``, an outer product that a tile can add or subtract. Its element (r, c) is the product of a of
+    thread r and b of thread c; if b is a row (a `Slab`), of a of thread r and element c of the row."""
 
     a: Any
     b: Any
@@ -143,5 +144,5 @@ class Outer(_NoNumber):
 
 
 def is_place(place: Value) -> bool:
-    """Whether an assignment to the place is one to a tile, or of a tile."""
+    """Whether the place is a tile or a slab, so that assignments to it are statements about tiles."""
     return place.tile is not None or place.slab is not None

@@ -1,5 +1,5 @@
-"""Writing to places: a local gets a new value, memory is stored to or updated atomically, and a local that iterations
-share is reduced into."""
+"""Writes to places: assigns locals, stores to memory or updates it atomically, and reduces into locals that parallel
+iterations share."""
 
 import ast
 from dataclasses import replace
@@ -19,7 +19,8 @@ from quadrants_lab.ir.types import DType, convert, promote, u1
 
 
 def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt: ast.AST, name: str) -> V.Value:
-    """``new`` cast to the shape and dtypes of the local ``old``, which it replaces; warns where that loses values."""
+    """The value ``new`` that is assigned to a local with the value ``old``, cast to the shape and dtypes of the local.
+    Warns if the cast may change numbers."""
     numbers = []
     warned = False
     for leaf, number in old.pairs(cx, new, node):
@@ -47,7 +48,8 @@ def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, sourc
 
 
 def assign_local(cx: Context, name: str, value: Any) -> None:
-    """Gives a local a new value, and the parameters by reference that are the same variable at run time."""
+    """Assigns a local. Parameters by reference that may be the same variable at run time get the value, too, if they
+    are."""
     env = cx.frame.env
     env[name] = value
     for other, same in cx.frame.aliases.get(name, {}).items():
@@ -86,9 +88,9 @@ def _replaced(
 
 
 def _store_private(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
-    """Assigns an element of a local of the kernel at an index that has all indices of the loop, so that no other
-    iteration accesses it. Returns False, with nothing done, if the place is no such element, or if the loop changes the
-    local in another way."""
+    """Assigns an element of a shared vector or matrix at an index that contains all indices of the parallel loop, so
+    that no other iteration accesses the element. Returns False, without effect, if the place is no such element, or if
+    the loop changes the local in another way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
     if step is None or not step.is_dynamic:
@@ -164,7 +166,7 @@ def store(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast
 
 
 def store_number(cx: Context, cell: Any, number: V.Number, stmt: ast.AST) -> None:
-    """Stores one number to an `Element` that is one number."""
+    """Stores one number to ``cell``, an `Element` that is one number."""
     cx.at(stmt)
     value = cx.to(number, cell.mem.buffer.dtype)
     if cell.mem.packed is not None:
@@ -211,8 +213,8 @@ _BITWISE = ("and", "or", "xor")
 
 
 def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
-    """The integer clamped to the range of ``t``: a cast would wrap it to the other end of the range, and so change
-    which number is the extreme."""
+    """The integer clamped to the range of ``t``, for atomic min and max: a cast would wrap it to the other end of the
+    range, and another number would be the extreme."""
     given = cx.type_of(number)
     for k, (prim, end) in enumerate(zip(("max", "min"), t.limits, strict=True)):
         if number.constant is not None:
@@ -223,15 +225,16 @@ def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
 
 
 def differ(before: V.Value, after: V.Value) -> bool:
-    """Whether two values of one shape differ in a number: a func has changed an argument."""
+    """Whether a func has changed its argument: whether a number of the value ``after`` differs from that of
+    ``before``."""
     if before.token is not None:
         return before is not after
     return any(a.id != b.id for a, b in zip(before.leaves(), after.leaves(), strict=True))
 
 
 def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node: ast.expr, stmt: ast.AST) -> None:
-    """Writes back an argument that a func took by reference: stores those numbers that the func changed. Nothing
-    happens if the argument was not a place."""
+    """Writes an argument that a func took by reference back to its place: those numbers that the func changed. Has no
+    effect if the argument was not a place."""
     if before.token is not None:
         containers.hand_back(cx, before, after, node)
     elif place.is_variable:
@@ -246,7 +249,7 @@ def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node:
 def reduce(
     cx: Context, op: str, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
 ) -> V.Value:
-    """Accumulates into a local of the kernel that all iterations share; returns the old value."""
+    """Emits ``place op= value`` for a local that parallel iterations share; returns the old value."""
     if place.whole.token is not None:
         containers.check_unaliased(cx, place.whole, node, shared=True)
     elif place.steps:
@@ -268,7 +271,7 @@ def reduce(
     olds = []
     for cell, (_, number) in zip(last.cells, target.pairs(cx, value, source), strict=True):
         amount = _amount(cx, op, first, number, source, stmt)
-        needed, found = isinstance(stmt, ast.Call), nothing  # a statement like += has no value
+        needed, found = isinstance(stmt, ast.Call), nothing  # only a call has a value
         for p, cond in candidates(cx, whole.shape, cell):
             here = cond()
             was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
@@ -281,8 +284,9 @@ _NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # the o
 
 
 def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr, stmt: ast.AST) -> int:
-    """The number cast to the dtype of the local, before the operation. It is an error if the operation in the common
-    dtype, followed by a cast, gives another result, and a warning if that loses values, too."""
+    """The number to accumulate, cast to the dtype of the shared local before the operation. Raises an error if the
+    operation in the common dtype, with a cast after it, would give another result; warns if that would lose values,
+    too."""
     t, given = temp.buffer.dtype, cx.type_of(number)
     check_atomic(cx, op, t, stmt)
     known = number.constant
@@ -299,7 +303,8 @@ def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr,
 
 
 def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> V.Num:
-    """Accumulates one number; QL1705 if the loop accumulates into it by another operation too."""
+    """Accumulates into one number of a shared local. Raises QL1705 if the loop also accumulates into it by another
+    operation."""
     family = "add" if op == "sub" else op
     temp.reduced = temp.reduced or (family, cx.span(stmt))
     first, where = temp.reduced
@@ -330,13 +335,13 @@ def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
 
 
 def _warn_store(cx: Context, number: V.Number, target: DType, name: str, node: ast.AST) -> bool:
-    """Warns where a real number, or a constant out of range, is stored to an integer buffer; whether it did."""
+    """Warns if a real number, or a constant out of range, is stored to an integer buffer. Returns whether it did."""
     suspect = not target.is_float and (number.constant is not None or cx.type_of(number).is_float)
     return suspect and warn_loss(cx, "QL1903", number, target, name, node)
 
 
 def warn_loss(cx: Context, code: str, value: V.Number, target: DType, name: str, node: ast.AST) -> bool:
-    """Warns if the cast of ``value`` to ``target`` loses something; whether it did."""
+    """Warns if the cast of ``value`` to ``target`` may change the number. Returns whether it did."""
     source = cx.type_of(value)
     if source is target:
         return False
@@ -351,7 +356,7 @@ def warn_loss(cx: Context, code: str, value: V.Number, target: DType, name: str,
 
 
 def loss_of(source: DType, target: DType) -> str:
-    """A word for what the cast may do to a value; "" where it keeps all values."""
+    """A word for what a cast from ``source`` to ``target`` may do to a number; "" if it keeps every number."""
     if target is u1:
         return "tested against zero"
     if source.is_float and not target.is_float:

@@ -1,8 +1,8 @@
 """The protocol of values.
 
-A value consists of numbers, its leaves, and of a structure around them, as a pytree of JAX does. A kind of value is a
-subclass of `Value` in a module beside this one. Code that lowers a program uses the protocol, and does not test
-classes.
+A value consists of numbers, its leaves, and of a structure around them, as a pytree of JAX does. Each kind of value is
+a subclass of `Value` in another module of this package. Code that lowers a program uses the protocol and does not test
+for classes.
 """
 
 from __future__ import annotations
@@ -11,49 +11,49 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-Lowering = Any  # a `context.Context`: its module stands on those of the kinds of values
+Lowering = Any  # a `context.Context`: its module imports this one
 
 
 class Value:
-    """The protocol, with the answers of a value that holds no numbers and no entries. A kind overrides those that
-    differ for it, attributes maybe by properties.
+    """The protocol of values. The defaults are those of a value without numbers and entries; a kind of value overrides
+    what differs, also by properties in place of attributes.
 
-    fixed       "" for a local variable; otherwise the name that has the value cannot be assigned, and it says why
-    words       describe the kind, for messages
-    brackets    around its entries, where it is printed
-    token       the identity of a list or dict that the kernel makes, and ``depth`` the number of conditions and loops
+    fixed       "" for a local variable; for a value whose name cannot be assigned, the reason why
+    words       the kind of the value in words, for messages
+    brackets    the brackets around its entries when it is printed
+    token       the identity of a list or dict that the kernel makes; ``depth`` is the number of conditions and loops
                 around the place where it was made
     is_number   whether it is a number that is loaded
     is_held     whether a local holds it as numbers of its own: a number, a matrix, a struct, a list, a dict
-    id          of the SSA value that it is, if it is one
-    constant    the number that it is, if that is known at compile time
-    shape       of a vector or matrix
+    id          the id of the SSA value, for a value that is one
+    constant    the Python number, for a number that is known at compile time
+    shape       the shape of a vector or matrix; () for other values
     is_local    whether a name with this value is a local variable, which can be assigned
-    is_variable  whether it is a place, a local variable or a part of one
+    is_variable whether it is a place, a local variable or a part of one
     is_shared   whether it belongs to a local that all iterations of a parallel loop share
     is_alias    whether a running kernel does not compute it, so that a local or the result of a func is another name
                 for it: an object of Python, a field, a range
     is_memory   whether it consists of numbers of fields and ndarrays that are not loaded, as a parameter by reference
                 may
-    view        the ndarray whose consecutive elements it is a view of
+    view        the ndarray, for a view of consecutive elements of an ndarray
     parts       the entries of a list, dict or tuple
-    length      what Python's ``len`` says of it
+    length      the result of Python's ``len``
     has_items   whether it has an `item` and `items`
     holds       whether it is a list, dict or tuple, which holds values
-    kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
-    fields      the fields of a field or ndarray: one, or those of the members of structs
-    names       of the members of a struct
-    member      the member of an enumeration whose number it is
-    captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
-    string      the text that it is, if it is a string of Python
-    snode       the node of a layout that it is
-    axes        of an ndrange, begin and end of each
-    tile        the tile that it is, memory that a variable owns
-    slab        the slice of an array of which a tile is loaded
+    kind        "list" or "dict", for one that the kernel makes; ``copied`` is a Python list or dict of its entries
+    fields      the fields of a field or ndarray: one, or one for each member of a struct
+    names       the names of the members of a struct
+    member      the member of an enumeration, for a number that is the value of one
+    captured    the Python object, for a value that is one, but no number, field, vector, matrix or struct
+    string      the text, for a Python string
+    snode       the node, for a node of a layout
+    axes        begin and end of each axis, for an ndrange
+    tile        the tile, for a tile: memory that a variable owns
+    slab        the slice of an array from which a tile is loaded
     is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
     is_space    whether a loop can go over it: a field, an ndarray, a range, an ndrange, a node
-    static_key  describes what is known of it at compile time. A func may call itself if the key is another one, because
-                qd.static can decide on it; with the same key the recursion would not end
+    static_key  what compile time knows of the value. A func may call itself if some argument has another key, because
+                qd.static can end the recursion depending on the key; with equal keys it would not end
     """
 
     __slots__ = ()
@@ -102,7 +102,7 @@ class Value:
         return ()
 
     def labels(self) -> Iterable[str]:
-        """What the name of each child adds to that of the value."""
+        """For each child the suffix that makes its name of the name of the value, such as ``[0]`` or ``.pos``."""
         return ()
 
     def rebuilt(self, children: Iterable[Any]) -> Any:
@@ -119,7 +119,7 @@ class Value:
         return self.rebuilt([child.map(fn) for child in self.children()])
 
     def with_leaves(self, numbers: Iterable[Any]) -> Any:
-        """The value with these numbers in place of its own."""
+        """The value, in which these numbers replace the leaves, in order."""
         left = iter(numbers)
         return self.map(lambda _: next(left))
 
@@ -134,12 +134,13 @@ class Value:
         return id(self)
 
     def fits(self, new: Value) -> bool:
-        """Whether the other value can replace it, as far as its numbers fit."""
+        """Whether the value ``new`` can be assigned to a local with this value, judged by the shapes of their
+        numbers."""
         return bool(self.structure() == new.structure())
 
     def pairs(self, cx: Lowering, new: Value, node: ast.expr) -> Iterator[tuple[Any, Any]]:
-        """Pairs of a number of it and the number of ``new`` that replaces it; a number is broadcast to a matrix. Error
-        QL1417 where the shapes differ."""
+        """Pairs of each number of this value and the number of ``new`` that replaces it. If ``new`` is a number, it is
+        broadcast. Raises QL1417 if the shapes differ."""
         if not self.fits(new):
             raise cx.fail("QL1417", node, what=new.describe(), target=self.describe())
         for a, b in zip(self.children(), new.children(), strict=True):
@@ -164,38 +165,39 @@ class Value:
         raise NotImplementedError
 
     def part(self, cx: Lowering, step: Any, node: ast.expr) -> Value:
-        """The part that a `steps.Step` leads to, not loaded; of a local, a part of the local."""
+        """The part to which a `steps.Step` leads, not loaded. For a `Local` the part is a `Local`, too."""
         return step.take(cx, self, node)  # type: ignore[no-any-return]
 
     def cells(self, cx: Lowering, node: ast.expr) -> Any:
-        """The value with the entries of elements of matrix fields one by one."""
+        """The value, in which each element of a matrix field is replaced by its single entries."""
         return self.map(lambda leaf: leaf.cells(cx, node))
 
     def held(self, cx: Lowering, node: ast.expr) -> Value:
-        """The value of a place, not loaded: of a local what it holds, of all other values itself."""
+        """The value that a place holds, not loaded: for a `Local` the value of the variable (or part), for all other
+        values the value itself."""
         return self
 
     def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
-        """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
+        """A copy of the list, dict or tuple with the entries ``parts``, and with the attributes in ``changed``."""
         return self
 
     def pinned(self, why: str, node: ast.AST | None = None) -> Any:
-        """A number, matrix or struct whose name cannot be assigned, as ``why`` says; other values as they are.
-        ``node``: the place of a literal from now on."""
+        """A copy of a number, matrix or struct whose name cannot be assigned, for the reason ``why``; other values are
+        returned unchanged. ``node`` becomes the source expression of a literal."""
         return self
 
     def renewed(self) -> Value:
-        """The value at this point of the program, for a `View`; itself for other values."""
+        """A `View` as it is at this point of the program; other values are returned unchanged."""
         return self
 
     # --- what it is in the kernel, and in Python ------------------------------------------------------------------
 
     def owned(self, cx: Lowering, node: ast.expr) -> Any:
-        """The value as a new variable holds it, which nothing else changes."""
+        """The value for a new variable, so that changes of no other variable change it."""
         return self.map(lambda leaf: cx.new_variable(leaf, node))
 
     def load(self, cx: Lowering, node: ast.expr) -> Value:
-        """The value with its arguments and its elements of fields and ndarrays loaded."""
+        """The value, in which arguments and elements of fields and ndarrays are loaded."""
         return self
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
@@ -207,7 +209,7 @@ class Value:
         return self.number(cx, node)
 
     def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
-        """The entries that ``print`` shows between `brackets`, each with the text before it."""
+        """The entries that ``print`` shows between the `brackets`, each with the text in front of it."""
         return (("", entry) for entry in self.entries(cx) or ())
 
     def identity(self) -> Any:
@@ -220,7 +222,7 @@ class Value:
 
 
 class Leaf(Value):
-    """The protocol of one number."""
+    """The protocol of a value that is one number."""
 
     __slots__ = ()
     is_shared = False

@@ -54,15 +54,17 @@ class Counter:
 
 @dataclass(slots=True)
 class Clock:
-    """How many seconds each stage took before a specialisation's first launch: the front end, passes and checks of the
-    IR, making machine code, and passing the code to the ``driver``; ``whole``: from the first stage to the last.
-    ``launched``: whether a launch was recorded."""
+    """Seconds that each stage before a specialisation's first launch took: the front end, passes and checks of the IR,
+    making machine code, and handing it to the ``driver``; ``whole``: from the first stage to the last. ``began``,
+    ``ended``: when, by `time.perf_counter`. ``launched``: whether a launch was recorded."""
 
     front: float = 0.0
     passes: float = 0.0
     code: float = 0.0
     driver: float = 0.0
     whole: float = 0.0
+    began: float = 0.0
+    ended: float = 0.0
     launched: bool = False
 
 

@@ -1,1 +1,2 @@
-"""Arrays of other libraries (torch, JAX, CuPy, numpy) as kernel arguments."""
+"""Arrays of other libraries (torch, JAX, CuPy, numpy) as arguments of kernels: their memory, and the gradients of torch
+tensors."""

@@ -1,7 +1,7 @@
 """Arrays of other libraries as kernel arguments, used without a copy.
 
-A torch tensor becomes an ndarray over the tensor's own memory, with the gradient that `gradients.settle` chooses. There
-is one such memory object for each tensor, so that a Tape recognises the tensor. Any other object that exports its
+A torch tensor becomes an ndarray over the tensor's own memory, with the gradient that `gradients.settle` gives it. Each
+tensor always gets the same `Memory` object, so that a Tape recognises the tensor. Any other object that exports its
 memory (by DLPack or numpy's array interface) becomes a numpy array for one launch, or an ndarray without a gradient.
 None of these libraries is imported here.
 """
@@ -30,7 +30,7 @@ _HOST = {1, 3, 11, 13}  # DLPack's codes of devices whose memory the CPU can acc
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether the value is an object of another library that exports memory, so that `adopt` takes it."""
+    """Whether ``value`` is an object of another library that exports memory, which `adopt` accepts."""
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "_memory"):
         return False
     kind = type(value)
@@ -90,7 +90,7 @@ def ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
 
 
 def _shared(value: Any, what: str) -> npt.NDArray[Any]:
-    """The memory of any other object that exports it, as a numpy array, possibly read-only."""
+    """The memory of an exporter other than torch on the host, as a numpy array, possibly read-only."""
     exports = hasattr(type(value), "__dlpack__")
     take: Callable[[Any], npt.NDArray[Any]] = np.from_dlpack if exports else np.asarray
     try:
@@ -106,10 +106,10 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
 
 
 class ForeignArguments:
-    """What has to be done around the launches of a kernel for arguments that other libraries can write to. ``names``:
-    the names of all arguments; ``writes``: the buffers that a launch writes; ``derivatives``: see
-    `launch.frames.Buffers`. ``gradients``: index of each argument whose gradient a launch accesses -> what the launch
-    does to it."""
+    """Those arguments of a kernel's launches to whose memory other libraries can write. ``names``: the names of all
+    arguments; ``writes``: the buffers that a launch writes; ``derivatives``: see `launch.frames.Buffers`.
+    ``gradients``: positions of the arguments whose gradients a launch touches, each with a `Use` that says whether it
+    reads and writes them."""
 
     def __init__(
         self, session: Session, kernel: N.Kernel, names: Sequence[str], derivatives: Sequence[tuple[int, str, str]],
@@ -126,7 +126,7 @@ class ForeignArguments:
         self.written = [n for n, name in enumerate(names) if name in writes]
 
     def before(self, args: Sequence[Any], taped: bool) -> None:
-        """Call this before a launch with such arguments. ``taped``: a Tape makes the launch."""
+        """Must be called before a launch with such arguments. ``taped``: whether a Tape makes the launch."""
         node = running_backward() if self.gradients else None
         for n, use in self.gradients:
             settle_argument(args[n], use, node, taped)
@@ -134,7 +134,7 @@ class ForeignArguments:
             dlpack.must_be_writable(memory_of(args[n]), self.names[n], self.kernel)
 
     def after(self, args: Sequence[Any]) -> None:
-        """Call this after the launch."""
+        """Must be called after a launch with such arguments."""
         for n in self.written:
             memory = memory_of(args[n])
             if memory is not None and memory.tensor is not None:

@@ -18,7 +18,8 @@ from quadrants_lab.runtime.session import Session
 
 
 def can_compute(*memories: Memory) -> bool:
-    """Whether CuPy is installed, the memories are the session's own on its GPU, and nobody watches writes to them."""
+    """Whether CuPy can compute in these memories: CuPy is installed, the memories are the session's own on its GPU, and
+    nobody watches writes to them."""
     session = memories[0].session
     if not session.unobserved or OBSERVERS.get() or not can_import(session) or find_spec("cupy") is None:
         return False
@@ -27,8 +28,8 @@ def can_compute(*memories: Memory) -> bool:
 
 @contextmanager
 def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
-    """A context manager whose value is CuPy's arrays over the memories, used in the session's stream; within it, the
-    last ``written`` of them may be written."""
+    """In the ``with``, CuPy's arrays over the memories, used in the session's stream. The block writes to the last
+    ``written`` of these arrays."""
     import cupy
 
     with _in_stream(memories[0].session) as device:
@@ -40,7 +41,7 @@ def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def _in_stream(session: Session) -> Iterator[Any]:
-    """A context manager whose value is the session's device; within it, CuPy works in the device's stream."""
+    """In the ``with``, CuPy works in the stream of the session's device. The ``as`` variable is the device."""
     import cupy
 
     device = device_of(session)
@@ -49,7 +50,7 @@ def _in_stream(session: Session) -> Iterator[Any]:
 
 
 def _array(memory: Any, cupy: Any) -> Any:
-    """CuPy's array over memory of the session, after what the host has written was copied to the device."""
+    """A CuPy array over memory of the session. Writes of the host are uploaded first."""
     memory.upload()
     there = memory.on_device
     owned = cupy.cuda.UnownedMemory(there.address, there.nbytes, there)
@@ -73,8 +74,7 @@ def sort(keys: Memory, values: Memory | None = None) -> None:
 
 
 class OnGpu:
-    """A copy of a scipy matrix in cupyx's format of rows (CSR), on the GPU of a session. The copy outlives the session.
-    """
+    """A copy of a scipy matrix as a cupyx matrix (CSR) on the GPU of a session. The copy outlives the session."""
 
     def __init__(self, matrix: Any, session: Session) -> None:
         import cupy
@@ -90,15 +90,15 @@ class OnGpu:
         return self.matrix is matrix and self.ordinal == device_of(session).driver.ordinal
 
     def multiply(self, x: Memory, out: Memory) -> None:
-        """Computes out = matrix x, by cuSPARSE; all three have one dtype."""
+        """Computes out = matrix @ x by cuSPARSE; all three have the same dtype."""
         from cupyx import cusparse
 
         with _arrays(x, out, written=1) as (x_, out_):
             cusparse.spmv(self.copy, x_, out_)
 
     def conjugate_gradients(self, b: Memory, out: Memory, start: Any, atol: float, steps: int) -> bool:
-        """Solves matrix out = b in f64 by conjugate gradients. ``start``: a numpy array to begin with, or None for
-        zeros. Stops when |b - matrix out| <= atol; returns whether this took at most ``steps`` steps."""
+        """Solves matrix @ out = b in f64. ``start`` is a numpy array to begin with, or None for zeros. Stops when |b -
+        matrix @ out| <= atol, or after ``steps`` steps; returns whether the former happened."""
         import cupy
         from cupyx.scipy.sparse.linalg import cg
 

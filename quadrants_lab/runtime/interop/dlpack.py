@@ -1,8 +1,8 @@
 """Arrays of other libraries on the session's own GPU, used without a copy and in the order of the other library's
 stream.
 
-Each launch waits, on the device, for the work in the stream that the array's owner uses, and that stream waits for the
-launch. The host waits for neither.
+Each launch waits, on the device, for the work in the current stream of the library that owns the array, and that stream
+waits for the launch. The host does not wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # DLPack's type code -> numpy's kind
 
 class Imported(HostMirrored):
     """Memory of another library on the session's device. The library may write to it at any time, so the host's copy is
-    never known to be up to date, and `flush` uploads what was written on the host."""
+    never known to be up to date, and `flush` uploads what the host has written to the copy."""
 
     __slots__ = ()
     imported = True
@@ -51,8 +51,8 @@ class Imported(HostMirrored):
 
 
 def device_of(session: Session) -> Any:
-    """The session's device. If `can_import`, it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``.
-    """
+    """The device of the session. If `can_import` is true, the device has ``lend``, ``wait_stream``, ``signal_stream``
+    and ``stream_number``."""
     return session.device
 
 
@@ -63,7 +63,7 @@ def can_import(session: Session) -> bool:
 
 def is_on_device(value: Any) -> bool:
     """Whether ``value`` exports memory of an NVIDIA GPU."""
-    # asked of the instance, since JAX's class also has it for arrays on the host
+    # looked up in the instance: JAX's class has the attribute for arrays on the host, too
     if hasattr(value, "__cuda_array_interface__"):
         return True
     return hasattr(type(value), "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
@@ -113,8 +113,8 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
 
 
 def of_buffer(value: Any, session: Session, stream: int, foreign: Any) -> Memory:
-    """A memory object over a C-contiguous buffer of JAX on the session's GPU, which JAX uses in ``stream``. Nothing
-    waits."""
+    """Memory over a C-contiguous buffer of JAX on the session's GPU, which JAX uses in ``stream``. No stream waits for
+    another one here."""
     about = value.__cuda_array_interface__
     address, read_only = about["data"]
     there = device_of(session).lend(address, tuple(about["shape"]), np.dtype(about["typestr"]), value)
@@ -167,8 +167,8 @@ def _imported(
 
 
 def _must_be_contiguous(shape: Sequence[int], strides: Sequence[int] | None, unit: int, what: str) -> None:
-    """Raises ArgumentError unless the array is C-contiguous. ``unit``: the stride between neighbouring elements, in the
-    unit of ``strides``."""
+    """Raises an error unless the strides are those of row-major memory without gaps. ``unit`` is the stride of adjacent
+    elements, in the unit of ``strides``."""
     if strides is None or math.prod(shape) == 0:
         return
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
@@ -195,8 +195,7 @@ class _Tensor(C.Structure):
 
 
 def _of_capsule(value: Any, session: Session, what: str) -> Memory:
-    """A memory object over an object that exports its memory by DLPack; the export makes our stream wait for the
-    exporter's own work."""
+    """Memory over what an object exports by DLPack. The export makes our stream wait for the exporter's work on it."""
     try:
         capsule = value.__dlpack__(stream=device_of(session).stream_number)
     except Exception as e:  # other libraries may raise anything

@@ -1,24 +1,28 @@
-"""The gradients of torch tensors: which memory a launch reads and adds to, and what `.grad` is after the launch.
+"""The gradients of torch tensors: to which memory a launch adds derivatives, and what the tensor's attribute `.grad` is
+afterwards.
 
-`settle` decides this for every tensor and every launch:
+`settle` decides both for every tensor and every launch, by these rules:
 
-- The gradient is `.grad`, whoever set it. If there is none, a launch sets zeros there. - If kernels cannot use the
-memory of `.grad` (it is not contiguous, or has another layout or dtype), launches use a copy, and what they write is
-copied to `.grad`. If `.grad` cannot hold that, because its elements share memory, the copy becomes `.grad`. - A tensor
-that requires no gradient is a constant. If it has a `.grad` nevertheless, a launch reads it as the seed of a
-derivative, but adds nothing to it; a Tape does not write to it at all. - Within a call of the backward function of a
-`torch.autograd.Function`, a `.grad` that kernels only add to starts as zeros, unless the user has set it within the
-call. After the call the earlier `.grad` is restored: for an input of the function, before torch adds what the function
-returned; for another tensor, with the result of the call added. - A `.grad` that is set within a backward function may
-be an array that torch still uses: kernels that would write to it get a copy.
+- The gradient is the tensor `.grad`, whoever set it. If `.grad` is None, a launch sets it to a tensor of zeros.
+- If kernels cannot use the memory of `.grad` (it is not contiguous, or of another layout or dtype), launches use a
+  copy, and their writes are copied to `.grad`. If elements of `.grad` share memory, so that it cannot hold the result,
+  the copy becomes `.grad`.
+- A tensor that requires no gradient is a constant. If it has a `.grad` nevertheless, a launch may read this `.grad` as
+  the start of a derivative, but adds nothing to it; a Tape does not write to it at all.
+- Within a call of a backward function of a `torch.autograd.Function`, a `.grad` to which kernels only add starts as
+  zeros, unless the user has set it within the call. When the call ends, the earlier `.grad` is restored: for an input
+  of the function, before torch adds the gradient that the function returned; for any other tensor, with the result of
+  the call added.
+- A `.grad` that is set within a backward function may be torch's own array: kernels that would write to it get a copy.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -32,7 +36,8 @@ from quadrants_lab.runtime.memory.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a kernel does to the gradient of an argument. ``reads``: whether it does more than add to the gradient."""
+    """How a kernel uses the gradient of an argument. ``reads``: it uses values of the gradient, and does not only add
+    to it. ``writes``: it changes the gradient."""
 
     argument: str
     kernel: str
@@ -41,17 +46,17 @@ class Use:
 
 
 class Gradient:
-    """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was at that time; None for a constant.
-    ``mine``: whether `settle` made that tensor. ``copy``: a copy that launches use instead, or None. ``memory``: the
-    memory that launches use. ``since``: the call of a backward function in which the gradient was chosen, or None;
-    ``call``: the call in which it was last used. ``aside``: the earlier `.grad`, which is restored after that call.
-    ``told``: the user was warned that the gradient ends at this tensor."""
+    """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was then; None for a constant. ``mine``:
+    whether `settle` made that tensor. ``copy``: what launches use instead, or None. ``memory``: what launches use.
+    ``since``: the call of a backward function in which the gradient was chosen, or None; ``call``: the call in which it
+    was last used. ``aside``: what is put back after that call. ``told``: the user was warned that the gradient ends
+    here. ``unset``: it began as zeros, because there was no `.grad`."""
 
-    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told")
+    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told", "unset")
 
     def __init__(self) -> None:
         self.grad: Any = None
-        self.mine = self.told = False
+        self.mine = self.told = self.unset = False
         self.copy: _Copy | None = None
         self.memory: Any = None
         self.call: _Call = None
@@ -59,8 +64,8 @@ class Gradient:
         self.aside: _Aside | None = None
 
     def choose(self, known: Tensor, tensor: Any, grad: Any, mine: bool) -> None:
-        """Makes ``grad`` the gradient that launches use."""
-        self.grad, self.mine, self.since = grad, mine, _call(running_backward())
+        """Makes ``grad`` the gradient."""
+        self.grad, self.mine, self.since, self.unset = grad, mine, _call(running_backward()), False
         self.copy = None if mine or _usable(tensor, grad) else _Copy.of(known, tensor, grad)
         if self.copy is not None:
             self.memory = self.copy.memory
@@ -72,13 +77,13 @@ class Gradient:
             self.attach(ndarray)
 
     def attach(self, ndarray: Any) -> None:
-        """Makes this the gradient of an ndarray over the tensor."""
+        """Makes this the gradient of ``ndarray``, an ndarray over the tensor's memory."""
         if ndarray.grad is None:
             ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
         ndarray.grad.use_memory(self.memory, ndarray.shape)
 
     def follow(self, tensor: Any) -> None:
-        """Makes what torch has written to the gradient visible to launches."""
+        """Makes writes by torch visible to launches."""
         if self.copy is not None:
             self.copy.update()
         if self.memory is not None and self.memory.imported:
@@ -86,9 +91,9 @@ class Gradient:
 
 
 def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
-    """Decides which memory is the gradient of a tensor. ``use``: what a launch that is about to start does to it; None
-    if no launch accesses the gradient. ``node``: the result of `running_backward`. ``taped``: whether a Tape makes the
-    launch."""
+    """Decides what the gradient of a tensor is, by the rules above. ``use``: how the launch that is about to start uses
+    the gradient; None if it does not touch it. ``node``: the result of `running_backward`. ``taped``: whether a Tape
+    launches."""
     gradient, grad = known.gradient or Gradient(), grad_of(tensor)
     starts = use is not None and use.reads and grad is not None
     if not tensor.requires_grad and (grad is None or (use is not None and (not starts or (taped and use.writes)))):
@@ -103,12 +108,14 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None,
     mine = False
     if use is not None and node is not None:
         grad, mine = _in_backward(node, gradient, known, tensor, grad, use, taped)
-    if grad is None:
+    unset = grad is None
+    if unset:
         grad, mine = _zeros(tensor), True
     if grad is not gradient.grad:
         if mine:
             tensor.grad = grad
         gradient.choose(known, tensor, grad, mine)
+        gradient.unset = unset
     elif use is not None:
         gradient.follow(tensor)
     if use is not None and node is None and use.writes and gradient.mine and not _torch_adds(tensor):
@@ -159,6 +166,52 @@ def _call(node: Any) -> _Call:
     return None if node is None else (_task(), id(node))
 
 
+class _PassedOn(threading.local):
+    """The nodes of the backward pass ``task`` whose calls passed a gradient on."""
+
+    task = -1
+    nodes: frozenset[int] = frozenset()
+
+
+_passed_on = _PassedOn()
+
+
+def passed_on() -> None:
+    """To be called when a gradient that reads the gradients of arrays is launched."""
+    if (node := running_backward()) is not None:
+        task = _task()
+        before = _passed_on.nodes if _passed_on.task == task else frozenset()
+        _passed_on.task, _passed_on.nodes = task, before | {id(node)}
+
+
+def unless_passed_on(node: Any, tell: Callable[[], None]) -> None:
+    """Calls ``tell`` at the end of torch's backward pass if the call of this node has passed no gradient on. Kernels
+    that read only data pass none on either, and nothing is wrong if other kernels do."""
+    call = _call(node)
+
+    def over() -> None:
+        if not _has_passed_on(call):
+            tell()
+
+    _torch().autograd.Variable._execution_engine.queue_callback(over)
+
+
+def unset(node: Any, ndarrays: Sequence[Any]) -> bool:
+    """Whether the call of this node has set no gradient of these arrays: they are the zeros that `settle` made. (The
+    gradients that torch gives to a backward function may all be 0.)"""
+    gradients = [x._memory.tensor and x._memory.tensor.gradient for x in ndarrays]
+    return not _has_passed_on(_call(node)) and all(g is not None and g.unset for g in gradients)
+
+
+def _has_passed_on(call: _Call) -> bool:
+    return call is not None and _passed_on.task == call[0] and call[1] in _passed_on.nodes
+
+
+def function_of(node: Any) -> str:
+    """The name of the `torch.autograd.Function` of a node."""
+    return type(node).__name__.removesuffix("Backward")
+
+
 def _task() -> int:
     """A number that torch gives to the backward pass that runs in this thread."""
     number: int = _torch()._C._current_graph_task_id()
@@ -168,8 +221,8 @@ def _task() -> int:
 def _in_backward(
     node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use, taped: bool
 ) -> tuple[Any, bool]:
-    """Chooses the gradient of a tensor within a backward function: the tensor that is the gradient, or None if it
-    should be new zeros; and whether we made it."""
+    """Decides the gradient of a tensor within a call of a backward function. Returns the tensor that is the gradient,
+    or None if new zeros are to be made; and whether `settle` made it."""
     call = _call(node)
     begins, gradient.call = gradient.call != call, call
     if begins and not use.reads:
@@ -185,31 +238,31 @@ def _in_backward(
 
 
 def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, is_input: bool, adds: bool) -> None:
-    """Sets the present `.grad` aside, so that zeros can take its place during the call of a backward function."""
+    """Saves the `.grad` of a tensor in an `_Aside`, so that zeros can replace it during a call of a backward
+    function."""
     aside, task = gradient.aside, _task()
     if aside is not None and not (is_input and aside.is_input and aside.task == task):
-        aside.put_back(not aside.is_input)  # what was set aside belongs to another call, or to a pass that failed
+        aside.put_back(not aside.is_input)  # of another call, or of a backward pass that failed
         aside = None
     if aside is None and (adds or not is_input):  # torch gives no `.grad` to inputs that are not leaves
         gradient.aside = _Aside(known.of, gradient, tensor, is_input)
 
 
 class _Aside:
-    """The `.grad` that a tensor had before a backward function ran. For an input of the function it is restored when
-    torch adds the function's result, for another tensor when the pass is over. What the function has added to `.grad`
-    itself, but not returned, is added to the earlier `.grad`."""
+    """The `.grad` that a tensor had before a backward function ran. It becomes the tensor's `.grad` again when torch is
+    about to add the gradient that the function returned for an input, or else when the backward pass is over. If the
+    function computed a gradient for the tensor but did not return it (the tensor is no input, or torch uses no gradient
+    of it), that result is added."""
 
     def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, is_input: bool) -> None:
         self.of, self.gradient, self.task, self.is_input = of, gradient, _task(), is_input
         self.grad = grad_of(tensor)
         self.hook = tensor.register_hook(lambda given: self.put_back(given is None)) if is_input else None
         over = partial(self.put_back, not is_input)
-        # torch may never use the gradient of an input, so the earlier `.grad` is restored at the end of the pass at the
-        # latest
-        _torch().autograd.Variable._execution_engine.queue_callback(over)
+        _torch().autograd.Variable._execution_engine.queue_callback(over)  # if the hook does not run
 
     def put_back(self, add: bool) -> None:
-        """Restores the earlier `.grad`. ``add``: adds the present one to it."""
+        """Makes the earlier `.grad` the tensor's `.grad` again. ``add``: adds the current `.grad` to it."""
         tensor, gradient = self.of(), self.gradient
         if tensor is None or gradient.aside is not self:
             return
@@ -229,7 +282,7 @@ class _Aside:
 
 
 def _is_input(node: Any, tensor: Any) -> bool:
-    """Whether the node is the function that computes the gradient of this tensor."""
+    """Whether the tensor is an input of the backward function ``node``, which returns a gradient for each input."""
     of = tensor.grad_fn
     if of is None:
         return any(getattr(function, "variable", None) is tensor for function, _ in node.next_functions)
@@ -250,7 +303,7 @@ def _zeros(tensor: Any) -> Any:
     torch = _torch()
     if not torch.is_inference_mode_enabled():
         return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
-    with torch.inference_mode(False):  # torch may write to it afterwards
+    with torch.inference_mode(False):  # so that torch may write to it afterwards
         return _zeros(tensor)
 
 
@@ -273,13 +326,13 @@ def _usable(tensor: Any, grad: Any) -> bool:
 
 
 class _Copy:
-    """A contiguous copy of a `.grad`. Tensors whose `.grad` is the same memory share the copy. At each `Memory.flush`,
-    what launches wrote to the copy is copied to `.grad`."""
+    """A contiguous copy of a `.grad`, which launches use instead. Tensors whose `.grad` has the same elements share the
+    copy. At each `Memory.flush`, the writes of launches are copied from it to `.grad`."""
 
     known: WeakValueDictionary[Any, _Copy] = WeakValueDictionary()
 
     def __init__(self, known: Tensor, tensor: Any, grad: Any) -> None:
-        self.grad = grad  # kept alive, so that no other tensor gets the same address
+        self.grad = grad  # kept alive, so that no other tensor gets its address
         self.tensor = _contiguous(tensor, grad)
         self.memory = tensor_memory(self.tensor, known.session, _WHAT)
         self.memory.on_flush = partial(_given_back, known.of, grad, self.tensor)
@@ -297,13 +350,13 @@ class _Copy:
         return found
 
     def update(self) -> None:
-        """Copies the present content of `.grad` to the copy."""
+        """Copies the current values of `.grad` to the copy."""
         self.tensor.copy_(_dense(self.grad))
 
 
 def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> None:
-    """Copies what launches wrote to the copy to the tensor's `.grad`. If `.grad` cannot hold it, the copy becomes
-    `.grad`."""
+    """Copies the values that launches wrote from the copy to the tensor's `.grad`. If elements of `.grad` share memory,
+    the copy becomes the `.grad`."""
     dlpack.signal_stream(memory)
     if _elements(grad):
         grad.detach().copy_(copy)
@@ -325,7 +378,7 @@ def _elements(grad: Any) -> bool:
 
 
 def _tell(gradient: Gradient, use: Use) -> None:
-    """Warns, once, that the gradient ends at a tensor."""
+    """Warns, once for each tensor, that derivatives end at it."""
     if not gradient.told:
         gradient.told = True
         name = use.argument

@@ -21,12 +21,12 @@ def torch_tensor() -> Any:
 
 
 class Tensor:
-    """What is known of a torch tensor: its memory, the ndarrays over it, and its shape and dtype when they were made.
-    This object keeps the tensor's memory alive, but not the tensor. ``ndarrays``: how many axes an element has -> the
-    ndarray. ``gradient``: see `interop.gradients`."""
+    """What launches know of a torch tensor: its memory, the ndarrays over this memory, and the tensor's state when they
+    were made. This object keeps the tensor's memory alive, but not the tensor. ``ndarrays``: the ndarrays by the number
+    of axes of an element. ``gradient``: see `interop.gradients`."""
 
     __slots__ = ("count", "dtype", "gradient", "key", "memory", "ndarrays", "of", "session", "shape", "start")
-    known: dict[int, "Tensor"] = {}  # id of a tensor -> what is known of it
+    known: dict[int, "Tensor"] = {}  # by the id of the torch tensor
 
     def __init__(self, tensor: Any, session: Session, what: str) -> None:
         """Raises ArgumentError about ``what`` if kernels cannot use the tensor's memory."""
@@ -55,7 +55,7 @@ class Tensor:
     def _gone(self, _: Any) -> None:
         if Tensor.known.get(self.key) is self:
             del Tensor.known[self.key]
-        self.memory = self.gradient = None  # these refer back to this object; without the circle they are freed at once
+        self.memory = self.gradient = None  # breaks the reference cycle, so that both are freed at once
         self.ndarrays = {}
 
     def written(self) -> None:
@@ -66,8 +66,8 @@ class Tensor:
 
 
 class TensorCopy:
-    """A copy of a torch tensor's elements on the tensor's GPU. It is compared with the tensor on the GPU, which is
-    faster than copying the tensor to the host."""
+    """A copy, on the GPU, of the elements of a torch tensor, to find out whether the tensor has changed. The GPU
+    compares the two, which takes less time than a copy to the host."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -81,7 +81,7 @@ class TensorCopy:
         self._follow()
 
     def update(self) -> None:
-        """Copies the tensor's present elements."""
+        """Copies the tensor's current elements."""
         dlpack.signal_stream(self.memory)
         self._then.copy_(self._now)
         self._follow()
@@ -92,12 +92,12 @@ class TensorCopy:
         return not self._equal(self._now, self._then)
 
     def values(self) -> npt.NDArray[Any]:
-        """The copied elements, as a numpy array."""
+        """The copied elements, as an array on the host."""
         found: npt.NDArray[Any] = self._then.cpu().numpy().view(self.memory.dtype.numpy)
         return found
 
     def _follow(self) -> None:
-        """Makes later launches wait until the copy is made."""
+        """Makes later launches wait until the copy is complete."""
         dlpack.wait_stream(self.memory, self.memory.on_device.stream)
 
 

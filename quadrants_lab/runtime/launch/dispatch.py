@@ -344,8 +344,9 @@ class Dispatcher:
         return plan
 
     def _made(self, now: S.Session, key: Any, named: Named, specs: Sequence[Any]) -> Plan:
-        """Compiles and makes a plan. The objects ``named`` are those that the key mentions."""
-        with forks.deferred():  # a child that is forked while a module is imported would wait for that import for ever
+        """Compiles the plan. The key mentions the objects ``named``."""
+        began = perf_counter()
+        with forks.deferred():  # a child forked during an import would wait for ever for the half imported module
             with importing():
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
@@ -365,8 +366,10 @@ class Dispatcher:
                 first.here.shared.add((arguments, placements), named, compiled.reads, shared)
             start = perf_counter()
             plan = self.of.make_plan(self, now, compiled, shared.launched)
-            compiled.clock.driver = perf_counter() - start
-            compiled.clock.whole += compiled.clock.driver
+            clock = compiled.clock
+            clock.began, clock.ended = began, perf_counter()
+            clock.driver = clock.ended - start
+            clock.whole += clock.driver
             self.plans.add(key, named, compiled.reads, plan)
             return plan
 

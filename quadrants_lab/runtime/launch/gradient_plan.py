@@ -10,12 +10,15 @@ from typing import Any
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.facts import draws, statements
 from quadrants_lab.autodiff import diagnostics as D
+from quadrants_lab.autodiff.dead_paths import value_flows
 from quadrants_lab.autodiff.diagnostics import warn
+from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.compile.compile import tasks_ir
 from quadrants_lab.runtime.compile.specialisation import BOTH
-from quadrants_lab.runtime.interop.gradients import running_backward
+from quadrants_lab.runtime.interop import gradients as G
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.launch.signature import Stamp
@@ -23,7 +26,7 @@ from quadrants_lab.runtime.launch.stacks import StackSizes
 from quadrants_lab.runtime.memory.identity import Distinct, Place, overlapping, same_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.observe.gradient_warnings import SeedCheck, WrittenSince
-from quadrants_lab.runtime.observe.observers import Launched
+from quadrants_lab.runtime.observe.observers import PUT_BACK, Launched
 
 
 class GradientPlan:
@@ -64,11 +67,40 @@ class GradientPlan:
                 now = forward.read_versions.now(*args)
                 if forward.launched != now:
                     of.written_since.warn(forward, now, args)
-            if seeds.looks and not seeds.given(args):
+            if seeds.looks and not seeds.of:
                 seeds.looks = 0
-                if running_backward() is None:  # gradients that come from torch may be 0
-                    warn([seeds.warning()])
-        return not self.plan.gradient_args or self.plan.bind_gradients(*args)
+                self.warn_of_nothing()
+            elif seeds.looks and not seeds.given(args):
+                seeds.looks = 0
+                node = G.running_backward()
+                if node is None:
+                    warn([seeds.warning("")])
+                elif not seeds.fields and G.unset(node, [args[n] for n in seeds.args]):
+                    warn([seeds.warning(G.function_of(node))])
+        if not self.plan.gradient_args:
+            return True
+        if self.forward.seeds.of:
+            G.passed_on()
+        return self.plan.bind_gradients(*args)
+
+    def warn_of_nothing(self) -> None:
+        """Warns if values go from one array or field to another, but no derivative does, since too few of them have
+        gradients. If none has one, the pass `reverse` says so; if one in the middle has none, `dead_paths` does."""
+        compiled = self.plan.compiled
+        kernel, node = compiled.lowered.kernel, G.running_backward()
+        if PUT_BACK.get() or self.plan.owner.constant or not has_gradients(kernel):
+            return
+        found = value_flows(tasks_ir(kernel, compiled.options)).items()
+        flows = [(a.buffer, b.buffer, *spans) for (a, b), spans in found if a.buffer != b.buffer]
+        begins = {b for a, b, *_ in flows if kernel.buffers[a].grad}
+        ends = {a for a, b, *_ in flows if kernel.buffers[b].grad}
+        if begins & ends or any(kernel.buffers[b].grad for b in begins) or not flows:
+            return
+        nothing = D.adds_nothing(kernel, flows, "" if node is None else G.function_of(node))
+        if node is None:
+            warn([nothing])
+        else:
+            G.unless_passed_on(node, partial(warn, [nothing]))
 
     def _what_must_differ(self) -> Distinct | None:
         """The arrays and fields that must not overlap, because the kernel writes one of them. None if no two of them
@@ -157,7 +189,7 @@ class ForwardLaunch:
     def give_kept(self, args: Sequence[Any]) -> bool:
         """Binds the overwritten values that the forward launch saved; raises an error if it saved none."""
         of, kept, forward = self.of, self.kept(), self.plan
-        of_torch = running_backward() is not None
+        of_torch = G.running_backward() is not None
         if of.scratch.keeps and of.owner.kept is None:
             if forward is None:
                 raise D.nothing_kept(of.kernel, "and it was not launched", of_torch)

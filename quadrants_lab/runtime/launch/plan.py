@@ -48,14 +48,15 @@ class Plan(F.Buffers):
     """One specialisation in one session: the kernel, its executable, its frame and its signature.
 
     ``owner``: the `Dispatcher` that made the plan; ``here``: that dispatcher's specialisations in the session. ``call``
-    launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented, without a
-    launch, if an argument does not match the specialisation. ``fast`` passes such a call to the dispatcher instead;
-    ``slowly`` is `launch_slowly` with positional arguments. ``prepare``: called with the arguments before the entry; it
-    returns False if they do not match. ``reads`` and ``writes``: the names of the buffers that a launch accesses; a
-    gradient's ``writes`` are only gradients, since it restores all other buffers. ``gradient``: what only a gradient's
-    plan has; ``stacks``: the sizes of its adstacks. ``standing``: name of a buffer -> a copy that the next launch reads
-    instead of the buffer's memory (`tape.stand_ins`). ``summed``: whether a launch, since this was set to False, has
-    summed gradients in separate memory and then added the sum. ``checked``: the current arguments are known to match.
+    launches, with the session's lock held: it takes the kernel's positional arguments and returns the kernel's value,
+    or NotImplemented, without a launch, where an argument does not match the specialisation. ``fast`` takes the lock
+    itself, and hands such a call to the dispatcher; ``slowly`` is `launch_slowly` with positional arguments.
+    ``prepare``: called with the arguments before the entry; it returns False where they do not match. ``reads`` and
+    ``writes`` name the buffers that a launch touches; a gradient's ``writes`` are only gradients, since it restores all
+    other buffers. ``gradient``: what only gradients' plans have; ``stacks``: the sizes of its adstacks. ``standing``:
+    by buffer, a copy that the next launch reads instead of the buffer's memory (`tape.stand_ins`). ``summed``: since
+    this was set to False, a launch has summed gradients in separate memory and then added the sum. ``checked``: the
+    current arguments are known to match.
     """
 
     standing: Mapping[str, Any] | None = None
@@ -110,9 +111,9 @@ class Plan(F.Buffers):
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
         self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
-        if not any(b.wide for b in self.kernel.buffers.values()):  # the fast entry does not take wide arrays
-            self.closures = launch_function(self, refuse), launch_function(self, owner.retry(self))
-        self.noting: dict[tuple[str, bool], Noting] = {}  # closures that also tell a recording
+        if not any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
+            self.closures = launch_function(self, None), launch_function(self, owner.retry(self))
+        self.noting: dict[tuple[str, bool], Noting] = {}  # closures in place of these that also note launches
         self.record(open_recording())
 
     def _taken_for_distinct(self) -> Distinct | None:
@@ -131,15 +132,14 @@ class Plan(F.Buffers):
         def over(*args: Any) -> Any:
             raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
 
-        bare = [vars(self)["bare"]] if "bare" in vars(self) else []
-        for closure in (*self.closures, *bare, *(noting.function for noting in self.noting.values())):
+        for closure in (*self.closures, *(noting.function for noting in self.noting.values())):
             if closure.__globals__.get("plan") is self:
                 closure.__globals__.update(entry=over, prepare=over)
         if self.stacks is not None:
             self.stacks.session_ended()
         else:
             self.frame = F.ended_frame(self.frame)
-        self.entry = self.call = self.fast = self.slowly = self.bare = over
+        self.entry = self.call = self.fast = self.slowly = over
         self.closures, self.prepare, self.placed = (over, over), None, None
         self.noting.clear()
         self.unbind.clear()
@@ -156,11 +156,6 @@ class Plan(F.Buffers):
             if self.call is not refuse:
                 self.call = partial(by.launch, self, self.call)
                 self.fast = partial(_call_or, self, self.owner.retry(self))
-
-    @forks.lazy
-    def bare(self) -> Launch:
-        """``call`` for a caller that holds the session's lock, and without telling a recording."""
-        return refuse if self.closures[0] is refuse else launch_function(self, refuse, locked=True)
 
     def single_return(self) -> str:
         """The name of the "ret" buffer whose value the entry can return; "" if it cannot return one."""
@@ -353,7 +348,8 @@ class Plan(F.Buffers):
 
 
 def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
-    value = plan.call(*args)
+    with plan.session.lock:
+        value = plan.call(*args)
     return otherwise(*args) if value is NotImplemented else value
 
 
@@ -381,14 +377,15 @@ class Noting(Protocol):
         """From now on the closure calls ``again`` and no longer tells the recording."""
 
 
-def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, locked: bool = False) -> Launch:
-    """Makes the closure of ``plan``, a function that launches. It decides whether a call fits the plan, binds the
-    arguments, records the versions of memory that the kernel reads, and calls the entry; other calls go to ``miss``.
-    ``noting``: a recording that is told of the launches. ``locked``: the caller holds the session's lock."""
+def launch_function(plan: Plan, miss: Launch | None, noting: Noting | None = None) -> Launch:
+    """The closure of ``plan``. It decides whether a call fits, binds the arguments, notes the versions of the memory
+    that the kernel reads, and starts the entry. ``miss`` gets calls that do not fit; None for `Plan.call`, whose caller
+    holds the session's lock. ``noting``: a recording that is told of the launches."""
     of, given = plan.signature, plan.signature.given
     prepared = plan.prepare is not None
     lost = f"return miss({given})" if noting is None else noting.lost
-    lines = [f"if not prepare({given}): {lost}"] * prepared
+    needless = "owner.replays or " * (plan.gradient is not None and plan.gradient.entry_alone)
+    lines = [f"if not ({needless}prepare({given})): {lost}"] * prepared
     passed = []
     for p in of.parts:
         if p.slot.name in of.arrays:
@@ -417,15 +414,15 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
     text = [f"def launch({given}):", *(() if noting is None else noting.before())]
     if noting is not None:
         lines = noting.around(lines, prepared)
-    text.append("    if True:" if locked else "    with lock:")
+    text.append("    if True:" if miss is None else "    with lock:")
     text += [f"        {line}" for line in (*_checks(plan, prepared), *lines)]
     text += [f"    return miss({given})"] * (noting is not None)
     space = of.space | {
-        "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": plan.prepare,
-        "returned": plan.returned, "owner": plan.owner, "plan": plan, "weak": plan.weak, "session": plan.session,
-        "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "bound": plan.bound, "last": plan.last_launched,
-        "unbind_gradients": plan.unbind_gradients, "plain": plan.owner.of.plain, "here": plan.here,
-        "met": None if plan.distinct is None else plan.distinct.met,
+        "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss or refuse,
+        "prepare": plan.prepare, "returned": plan.returned, "owner": plan.owner, "plan": plan, "weak": plan.weak,
+        "session": plan.session, "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "bound": plan.bound,
+        "last": plan.last_launched, "unbind_gradients": plan.unbind_gradients, "plain": plan.owner.of.plain,
+        "here": plan.here, "met": None if plan.distinct is None else plan.distinct.met,
     }  # fmt: skip
     return function("launch", "\n".join(text), space if noting is None else space | noting.space)
 

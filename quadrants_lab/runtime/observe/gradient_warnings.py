@@ -1,5 +1,5 @@
-"""What a gradient outside of a Tape warns of: memory that was written since the launch that it differentiates, and
-seeds that are all 0.
+"""What a gradient outside of a Tape warns of: memory that was written since its launch, seeds that are all 0, and a
+gradient that starts or ends nowhere.
 
 Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
 (`launch.signature.Footprint`), so writing one time step causes no warning about a gradient that reads another time
@@ -111,7 +111,7 @@ class SeedCheck:
         fields: list[Memory] = [plan.fields[grad] for grad in self.of if grad in plan.fields]
         self.fields = sorted(fields, key=lambda memory: memory.operand.size)
         self.args = [n for n, name in plan.array_slots if plan.kernel.buffers[name].grad in self.of]
-        self.looks = _LOOKS if self.of else 0
+        self.looks = _LOOKS
         self.seed: Memory | None = None
         self.known = 0
 
@@ -130,8 +130,8 @@ class SeedCheck:
         gradients = (*self.fields, *(memory_of(getattr(args[n], "grad", None)) for n in self.args))
         return any(memory is None or memory.any() for memory in gradients)
 
-    def warning(self) -> GradientWarning:
-        """The warning that all seeds are 0."""
+    def warning(self, call: str) -> GradientWarning:
+        """The warning that all seeds are 0; ``call``: see `no_seed`."""
         first = next(iter(self.of.values()))
         spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
-        return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))
+        return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span), call)

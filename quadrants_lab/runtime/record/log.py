@@ -8,6 +8,7 @@ notes are items of one list, each a head (an object that says what follows) and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -75,8 +76,11 @@ class Copies:
         known = self._known.get(version)
         if known is not None:
             return known, False
-        spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
-        if spare:  # writing to new pages would take ten times as long
+        shape, dtype = memory.operand.shape, np.dtype(memory.dtype.numpy)
+        spare = self._spare.get((shape, dtype), [])
+        if memory.cleared == memory.version:  # as gradients are when a Tape begins: it takes no memory until it is read
+            array = np.zeros(shape, dtype)
+        elif spare:  # writing to new pages takes ten times as long as copying
             array = spare.pop()
             np.copyto(array, memory.values())
         else:
@@ -260,10 +264,10 @@ class Stretch:
         Tape; more are added. ``last``: kernel -> the stretch with its last launch before this one."""
         self.first = first
         self.ends = {serial: copy.memory.version for serial, copy in self.base.items()}
-        counts = {head: self.events.count(head) for head in self.heads}
-        self.wrote = sum(n * sum(m.operand.nbytes for m in head.plan.written(self.heads[head]))
-                         for head, n in counts.items())  # fmt: skip
+        counts = Counter(head for _, head in self.notes())  # `list.count` would compare each note with each head
         self.heads = {head: args for head, args in self.heads.items() if counts[head]}
+        self.wrote = sum(counts[head] * sum(m.operand.nbytes for m in head.plan.written(args))
+                         for head, args in self.heads.items())  # fmt: skip
         for plan in {head.plan for head in self.heads if head.plan.compiled.returns}:
             self.returned[self._last_of(plan)] = {name: plan.frame.ret(name) for name in plan.compiled.returns}
         self.taped |= any(head.under_tape for head in self.heads)
@@ -275,8 +279,8 @@ class Stretch:
             self._count(labels)
         else:
             self.owners = {head.plan.owner for head in self.heads}
-            forward_launches = sum(n for head, n in counts.items() if not is_gradient(head.plan))
-            self.next = first[0] + sum(counts.values()), first[1] + forward_launches
+            launches = sum(counts[head] for head in self.heads)
+            self.next = first[0] + launches, first[1] + sum(counts[h] for h in self.heads if not is_gradient(h.plan))
 
     def _count(self, known: dict[Version, int]) -> None:
         """Finds the labels of launches that a Tape made."""

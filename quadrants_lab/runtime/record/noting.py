@@ -12,7 +12,6 @@ from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.launch.plan import Plan, launch_function
 from quadrants_lab.runtime.launch.signature import Launch, Signature
 from quadrants_lab.runtime.memory.memory import Head
-from quadrants_lab.runtime.observe.observers import refuse
 
 
 class Noted(Head):
@@ -90,7 +89,7 @@ class Closure:
         self.timed = timed
         self.done = [f"note({EXTRAS['number']})"] * ("number" in self.head.names) + ["took(clock() - now)"] * timed
         self.space = {"clock": perf_counter, "me": self.head, "Miss": Miss, "memories": plan.scratch.memories}
-        self.function = launch_function(plan, refuse if way == "call" else plan.owner.retry(plan), self)
+        self.function = launch_function(plan, None if way == "call" else plan.owner.retry(plan), self)
 
     def end(self, again: Launch) -> None:
         self.function.__globals__.update(late=[True], slowly=again, **dict.fromkeys(NAMES))

@@ -105,7 +105,8 @@ def reverse_sweep(launches: Keeper, items: list[Item], forget: bool, after: Afte
             now.differentiate(item)
             if launches.tracing is not None and item.launch is not None and item.differentiates:
                 plan, _, number = item.launch
-                launches.tracing.note(plan, GRADIENT, began, (id(plan.owner), number))
+                reverse = plan if item.known is None else item.known.reverse or plan
+                launches.tracing.note(reverse, GRADIENT, began, (id(plan.owner), number))
             if item.kept and launches.memory is not None and item.summary is not None and item.summary.reverse:
                 item.summary.reverse.scratch.release(item.kept)
             if after is not None:

@@ -116,11 +116,12 @@ class Repeated(Recording):
                 dispatcher.note(plan)
                 plan.wrote(given or [of() for of in args])
             return
-        for dispatcher, plan, args, given in self.launches:
-            dispatcher.note(plan)
-            if plan.call(*(given or [of() for of in args])) is NotImplemented:
-                self.capture = None  # the plan does not take these arguments any more
-                dispatcher.call(*[of() for of in args])
+        with self.session.lock:
+            for dispatcher, plan, args, given in self.launches:
+                dispatcher.note(plan)
+                if plan.call(*(given or [of() for of in args])) is NotImplemented:
+                    self.capture = None  # the plan no longer takes these arguments
+                    dispatcher.call(*[of() for of in args])
 
     def _launch_all(self) -> None:
         for _, plan, args, given in self.launches:

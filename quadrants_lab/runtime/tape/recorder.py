@@ -202,6 +202,8 @@ class Launches(Keeper):
         self, plan: Plan, args: tuple[Any, ...], token: tuple[AccessSummary, Pending], failed: bool
     ) -> None:
         summary, pending = token
+        if self.tracing is not None:  # the gradient may be compiled now
+            pending = pending._replace(ended=self.tracing.now(plan))
         gradient, kept_args, copies = plan.owner.gradient, args, list[Hold]()
         if not failed and not self.paused:
             self.dead_paths.launched(plan, args)
@@ -419,7 +421,8 @@ class Launches(Keeper):
         """The step of a launch that has ended. The step of a failed launch has only the values that it overwrote."""
         plan, step = summary.plan, Step(cost=pending.cost)
         if self.tracing is not None:
-            self.tracing.note(plan, FORWARD, pending.began, (id(plan.owner), plan.frame.launch_number))
+            of = id(plan.owner), plan.frame.launch_number
+            self.tracing.note(plan, FORWARD, pending.began, of, pending.ended)
         item = step if pending.into is None or (failed and not self.open) else pending.into
         for write in pending.writes:
             self._overwrote(step, item, write, plan.kernel.name)

@@ -129,7 +129,7 @@ class Rerun(Recording):
                 if not then.plain:
                     value = self._launch(then, summary, args)
                 elif self.lends:
-                    value = plan.bare(*args)
+                    value = plan.call(*args)
                 else:
                     value = self._noted(plan, args)
             except BaseException:
@@ -149,8 +149,8 @@ class Rerun(Recording):
         began = 0.0 if tracing is None else perf_counter()
         value = plan.call(*args)
         if value is not NotImplemented:
-            if tracing is not None:
-                tracing.note(plan, FORWARD, began, at)
+            if tracing is not None:  # as `note`, without its calls: a Tape that waits is no rerun
+                tracing.noted.append((plan.compiled, FORWARD, began, perf_counter(), 0, at))
             self.beside[at] = plan.frame.launch_number, args
         return value
 
@@ -329,8 +329,9 @@ class Rerun(Recording):
                 reverse.finish(*args)
 
     def _run_noted(self) -> None:
-        """Like `_run_straight`, for a recording that notes each gradient and the launch that it belongs to."""
-        tracing, at, began = self.launches.tracing, len(self.launched), 0.0
+        """Like `_run_straight`, for a recording that notes each gradient, and of which launch it is the gradient."""
+        tracing, at = self.launches.tracing, len(self.launched)
+        note, began = None if tracing is None else tracing.noted.append, perf_counter()
         try:
             while self.launched:
                 args, summary, at = self.launched.pop(), self.held.pop(), at - 1
@@ -340,12 +341,12 @@ class Rerun(Recording):
                 gradient.replays = self.beside[at][0]
                 if reverse.here.last_plan is not reverse.weak:
                     gradient.note(reverse)
-                if tracing is not None:
-                    began = perf_counter()
                 if reverse.call(*args) is NotImplemented:
                     gradient.launch_by(reverse, args)
-                if tracing is not None:
-                    tracing.note(summary.plan, GRADIENT, began, at)
+                if note is not None:
+                    now = perf_counter()
+                    note((reverse.compiled, GRADIENT, began, now, 0, at))
+                    began = now
         finally:
             for which in self.kernels:
                 if (kept := which()) is not None and kept.reverse is not None:
@@ -380,7 +381,7 @@ class Rerun(Recording):
                     else:
                         launch_gradient(reverse, kept, number, step.kept, ours=True)
                     if tracing is not None:
-                        tracing.note(summary.plan, GRADIENT, began, at)
+                        tracing.note(reverse, GRADIENT, began, at)
                 if after:
                     restore(after)
         finally:

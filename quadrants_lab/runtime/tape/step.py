@@ -431,12 +431,13 @@ class StepRow:
 
 
 class Pending(NamedTuple):
-    """A launch that is about to start. ``into``: the segment that saves what the launch overwrites, None if its own
-    step does; ``cost``: how many bytes its own step would save. ``hold``: for what the launch itself saves for its
-    gradient, if its size is known already. ``began``: when the launch began, if that is wanted."""
+    """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
+    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began`` and
+    ``ended``: when, if that is wanted."""
 
     writes: list[PendingWrite]
     into: Segment | None
     cost: int
     hold: Hold | None
     began: float = 0.0
+    ended: float = 0.0

@@ -5,25 +5,27 @@ then, in the trace event format that Perfetto and chrome://tracing read
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.parts import Account
 
-FORWARD, GRADIENT, AGAIN = range(3)
-TRACKS = ("forward", "gradient", "run again")
+FORWARD, GRADIENT, AGAIN, COMPILE = range(4)
+TRACKS = ("forward", "gradient", "run again", "compile")
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A launch: its kernel, the index of its track, and when it began and ended (seconds). ``kept``: how many bytes the
-    Tape had saved at its end. ``of``: equal for a launch and its gradient; for a repeated program, the index of the
-    step. ``place``: file and line."""
+    """A launch, or what was compiled for one: its kernel, the index of its track, the times when it began and ended
+    (seconds). ``kept``: bytes that the Tape held at its end. ``of``: a launch and its gradient have the same one; for a
+    repeated program, it is the index of the step. ``place``: file and line."""
 
     kernel: str
     track: int
@@ -35,14 +37,14 @@ class Ran:
 
 
 class Tracing:
-    """Measures when the launches of a Tape run. ``waits``: wait for the end of each launch, so that times are the
-    device's."""
+    """Times the launches of a Tape. ``waits``: it waits for the end of each launch, so that times are the device's.
+    ``noted``: the code of each launch, with all but the last member of its `Ran`."""
 
     def __init__(self, account: Account, waits: bool) -> None:
         self.account = account
         self.waits = waits
         self.began = perf_counter()
-        self._noted: list[tuple[Any, ...]] = []
+        self.noted: list[tuple[Compiled, int, float, float, int, object]] = []
 
     def now(self, plan: Plan) -> float:
         """Waits for everything that the plan's session has launched; returns the time."""
@@ -50,11 +52,9 @@ class Tracing:
             plan.session.finish()
         return perf_counter()
 
-    def note(self, plan: Plan, track: int, begin: float, of: object) -> None:
-        """Records a launch that began at ``begin`` and has just ended."""
-        if self.waits:  # the same as `now`, without a call in each launch
-            plan.session.finish()
-        self._noted.append((plan.compiled.lowered.kernel, track, begin, perf_counter(), self.account.used, of))
+    def note(self, plan: Plan, track: int, begin: float, of: object, end: float = 0.0) -> None:
+        """Notes a launch that began at ``begin``. ``end``: when it ended, if that was not just now."""
+        self.noted.append((plan.compiled, track, begin, end or self.now(plan), self.account.used, of))
 
     def launch(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches the plan, and records when it ran."""
@@ -65,12 +65,22 @@ class Tracing:
 
     @property
     def ran(self) -> list[Ran]:
-        """The launches in the order in which they ended."""
-        return [
-            Ran(kernel.name, track, begin - self.began, end - self.began, kept, of,
-                f"{kernel.span.file}, line {kernel.span.line}" if kernel.span is not None else "")
-            for kernel, track, begin, end, kept, of in self._noted
-        ]  # fmt: skip
+        """The launches in the order in which they ended, and behind them what was compiled for them."""
+        return [self._ran(*noted) for noted in [*self.noted, *self._compiled()]]
+
+    def _ran(self, compiled: Compiled, track: int, begin: float, end: float, kept: int, of: object) -> Ran:
+        kernel, since = compiled.lowered.kernel, self.began
+        place = f"{kernel.span.file}, line {kernel.span.line}" if kernel.span is not None else ""
+        return Ran(kernel.name, track, begin - since, end - since, kept, of, place)
+
+    def _compiled(self) -> Iterator[tuple[Compiled, int, float, float, int, object]]:
+        """What was compiled since the Tape began. What it kept then is what it kept at the end of the launch before."""
+        ends = [noted[3] for noted in self.noted]
+        for compiled in {id(noted[0]): noted[0] for noted in self.noted}.values():
+            begin, end = compiled.clock.began, compiled.clock.ended
+            if begin >= self.began:
+                before = bisect_right(ends, end) - 1
+                yield compiled, COMPILE, begin, end, self.noted[before][4] if before >= 0 else 0, None
 
 
 def pairs(ran: Sequence[Ran]) -> dict[int, int]:
@@ -96,10 +106,13 @@ def events(ran: Sequence[Ran]) -> list[dict[str, Any]]:
     for n, x in enumerate(ran):
         at, track = 1e6 * x.begin, x.track + 1
         place = {"source": x.place} if x.place else {}
+        number = {} if x.track == COMPILE else {"launch": n + 1}
         found.append({
             "ph": "X", "name": x.kernel, "cat": TRACKS[x.track], "pid": 1, "tid": track, "ts": at,
-            "dur": 1e6 * (x.end - x.begin), "args": {"launch": n + 1, **place},
+            "dur": 1e6 * (x.end - x.begin), "args": {**number, **place},
         })  # fmt: skip
+        if x.track == COMPILE:
+            continue
         if n == 0 or x.kept != ran[n - 1].kept:
             found.append(_counter(1e6 * x.end, x.kept))
         arrow = {"name": "gradient of", "cat": "gradient of", "pid": 1, "tid": track, "ts": at}
