@@ -61,9 +61,9 @@ def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
 class Chunk:
     """Up to four ``buffers`` of slots in lockstep: one access moves the values that they have in the same slot.
 
-    Chunks of the same width and dtype are adjacent. There are ``count`` of them, this one has the index ``number``, and
-    the buffer ``first`` is the first one of the first chunk. ``lead``: the slots of the stack whose capacity all stacks
-    here have.
+    Chunks of the same width and dtype lie next to each other. There are ``count`` of them; this one has the index
+    ``number``; ``first`` is the first buffer of the chunk with index 0. ``lead``: a buffer of slots whose stack has the
+    same capacity as all stacks here.
     """
 
     buffers: tuple[str, ...]

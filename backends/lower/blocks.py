@@ -164,8 +164,8 @@ class _Shared:
         if loop.id in self.direct:
             self.by_one(loop, substitute(body, {loop.index.id: self.place.id}))
         else:
-            # the loop is written with a step: it compares unsigned integers, and in a partly filled block its end may
-            # be below 0
+            # The end may be below 0 if the block is partly filled. A loop with a step compares unsigned integers, so
+            # its end must not be negative.
             first, step = b.op("add", loop.begin, self.place.id), b.const(self.group, i32)
             end = b.op("max", loop.end, b.const(0, i32))
             b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))

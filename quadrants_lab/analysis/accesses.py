@@ -245,8 +245,8 @@ class Accesses:
     # --- least and greatest values ---------------------------------------------------------------------------------
 
     def bound(self, form: Form, low: bool) -> Form | None:
-        """A lower bound of ``form`` (an upper bound unless ``low``), as a form of uniform symbols; None if there is
-        only one that depends on data. A symbol with primes at its end stands for another instance of the same value."""
+        """A lower bound of ``form`` (an upper bound unless ``low``), as a form of uniform symbols; None if all bounds
+        depend on data. A symbol with primes at its end stands for another instance of the same value."""
         while not form.uniform:
             s = max((s for s in form.terms if s[0] != "!"), key=lambda s: self.order.get(s.rstrip("'"), -1))
             base = s.rstrip("'")

@@ -119,9 +119,9 @@ class _Nest:
     def _test(
         self, cond: int, made: dict[int, N.Value]
     ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]], set[int]]:
-        """Three results: the ids of the statements that compute the condition; index that the condition divides by a
-        single constant n -> n and the ids of these divisions; and the indices that the condition reads in another way.
-        """
+        """Returns the ids of the statements that compute the condition; a dict from each index that the condition only
+        divides by one constant to that constant and the ids of the divisions; and the indices that the condition reads
+        in another way."""
         axes, known = {p.id: p.id for p in self.task.indices}, constants(made.values())
         for p, begin in zip(self.task.indices, self.begins, strict=True):
             for s in made.values():

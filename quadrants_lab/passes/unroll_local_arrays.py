@@ -74,7 +74,8 @@ class _Accesses:
                     self.at[i].append(s.id)
 
     def wanted(self, in_memory: set[int]) -> set[int]:
-        """The loops whose indices decide among several elements in a select that is not ``in_memory``."""
+        """The loops to unroll: their indices decide which of several elements a select chooses, and the select is not
+        one of ``in_memory``."""
         decide = (i for i, places in self.places.items() if len(places) >= _LEAST and i in self.loops)
         return set().union(*(self.loops[i] for i in decide if not self.at[i] or not in_memory.issuperset(self.at[i])))
 

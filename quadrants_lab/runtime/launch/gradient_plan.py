@@ -31,8 +31,8 @@ from quadrants_lab.runtime.observe.observers import PUT_BACK, Launched
 
 class GradientPlan:
     """What a gradient's plan has besides a `Plan`. ``forward``: the launch to differentiate; ``stacks``: the sizes of
-    its adstacks; ``guard``: tells whether anything has changed since its last launch. ``entry_alone``: under a Tape, a
-    launch only has to call the entry with the numbers among the arguments."""
+    its adstacks; ``guard``: tells whether anything has changed since its last launch. ``entry_alone``: under a Tape,
+    launching means only to call the entry with those arguments that are numbers."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -36,7 +36,7 @@ class Noted(Head):
 EXTRAS = {
     "depths": "plan.stacks.depths",
     "standing": "plan.standing",
-    # the number of the earlier launch that this one repeats or differentiates; 0 outside of a Tape
+    # for a launch that repeats or differentiates an earlier one: the number of that launch; 0 outside of a Tape
     "replays": "owner.replays",
     "number": "plan.frame.launch_number",  # the launch number, on which random draws depend; the launch sets it
 }

@@ -248,7 +248,7 @@ class Keeper:
 
 
 def _room(room: WeakMethod[Any], name: str, nbytes: int) -> Account:
-    """`Keeper.room` of the Keeper that ``room`` refers to weakly: for watchers of memory, which must not keep the Tape
+    """Calls `Keeper.room` through a weak reference. Watchers of memory hold this function, and must not keep the Tape
     alive."""
     make = room()
     if make is None:

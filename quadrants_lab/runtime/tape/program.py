@@ -134,9 +134,9 @@ class Repeated(Recording):
 
 
 class Program:
-    """A function ``fn`` with the recorded launches of its calls. They are found by the surroundings of the call and a
-    key of all that the function and its kernels read (`environment_key`); False marks calls that cannot be recorded, so
-    Python runs them."""
+    """A function ``fn`` with the recorded launches of its calls. A recording is looked up by the circumstances of the
+    call (`recording.surroundings`) and by a key of all that the function and its kernels read (`environment_key`); it
+    is False for a call that cannot be recorded, so Python runs it."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn

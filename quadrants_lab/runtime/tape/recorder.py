@@ -418,7 +418,7 @@ class Launches(Keeper):
         return into, cost, hold
 
     def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: Pending, failed: bool) -> Step:
-        """The step of a launch that has ended. The step of a failed launch has only the values that it overwrote."""
+        """a repeated launch would overwrite these values, which a gradient launched by hand may need later"""
         plan, step = summary.plan, Step(cost=pending.cost)
         if self.tracing is not None:
             of = id(plan.owner), plan.frame.launch_number

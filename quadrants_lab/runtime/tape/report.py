@@ -184,8 +184,8 @@ def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, 
 
 
 def timed(tracing: Tracing, report: Callable[[], Report]) -> Report:
-    """The report with times. The recording of a repeated program holds what it saved from the beginning on; here each
-    launch is charged with what the steps up to it have saved."""
+    """The report with times. A repeated program holds everything that it saves from the beginning on, so the bytes held
+    at a launch are computed as the sum over the steps up to it."""
     found = report()
     sums = list(accumulate(row.bytes for row in found.steps))
     ran = (replace(x, kept=sums[x.of]) if isinstance(x.of, int) and x.of < len(sums) else x for x in tracing.ran)
