@@ -62,8 +62,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot(_Slot):
-    """A scalar argument. It takes Python's and numpy's numbers: integers in the range of an integer dtype, any real
-    number for a floating-point dtype."""
+    """A scalar: a number of Python or numpy; an integer in range for an integer dtype, any real number for a float."""
 
     kind: ClassVar[Literal["scalar"]] = "scalar"
     name: str
@@ -183,8 +182,8 @@ Slot = ScalarSlot | ArraySlot | TemplateSlot
 
 
 def specialise(slots: Sequence[Slot], args: Sequence[Any], named: Named) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
-    """Returns the key and the specs of the specialisation that serves the checked arguments ``args``. The objects that
-    the key mentions are appended to ``named``."""
+    """The key and the specs of the specialisation that serves ``args``. ``named`` gets the objects that the key
+    mentions."""
     pairs = [slot.spec(arg, named) for slot, arg in zip(slots, args, strict=True)]
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
 
@@ -230,8 +229,8 @@ class MatrixSlot(_Slot):
 
 @dataclass(frozen=True, slots=True)
 class StructSlot(_Slot):
-    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are the leaves of its
-    members. ``type``: the struct type or class."""
+    """A struct of the language, or a Python dataclass (``python``), of class ``type``; its leaves are its members'
+    leaves."""
 
     name: str
     type: Any

@@ -47,9 +47,8 @@ MakePlan = Callable[["Dispatcher", S.Session, "Compiled", "W.Launched[Plan]"], "
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What the dispatchers of all modes of a kernel share. ``ndarray_classes``: the classes for elements that are
-    numbers, vectors and matrices; ``plain``: the classes of arguments that need no conversion; ``graph``: each launch
-    starts as one graph where the device has graphs."""
+    """What the dispatchers of all modes of a kernel share. ``ndarray_classes``: for elements that are numbers, vectors,
+    matrices; ``plain``: the classes of arguments that need no conversion; ``graph``: launch as one graph."""
 
     source: FunctionSource
     make_slots: Callable[[], Sequence[AnySlot]]
@@ -228,8 +227,7 @@ class Dispatcher:
             return self.here.path if self.here.wakes() else None
 
     def note(self, plan: Plan) -> None:
-        """Records that the plan is being launched. If the last launch was in another mode, that mode's fast path is
-        removed, because it does not record its launches."""
+        """Records the launch. If the last was in another mode, its fast path, which records nothing, is removed."""
         self.here.last_plan, noted = plan.weak, plan.noted
         if noted.plan is not plan:
             last, noted.plan = noted.plan, plan
@@ -413,8 +411,7 @@ class Dispatcher:
                 observer.after(plan, args, token, failed)
 
     def _launch_refused(self, plan: Plan, args: Sequence[Any]) -> Any:
-        """Launches checked arguments that the plan's closure refused because of their scalars, through the frame's
-        setters. Raises an error for a read-only array."""
+        """Launches checked arguments with scalars that the closure refused, by setters. Refuses read-only arrays."""
         for slot, arg in zip(self.slots, args, strict=True):
             writes = slot.kind == "array" and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:

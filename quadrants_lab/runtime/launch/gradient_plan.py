@@ -112,9 +112,8 @@ class GradientPlan:
         return Distinct(places, written, of.session) or None
 
     def keep_apart(self) -> list[Callable[[], None]]:
-        """Separates gradients that share memory; the code assumes that they do not (`shared_arrays`). If an argument's
-        gradient overlaps another one or a field, the launch writes to zeroed memory instead. The functions that are
-        returned then add this memory to the gradient."""
+        """Separates gradients that share memory; the code assumes that they do not (`shared_arrays`). A gradient that
+        overlaps another one or a field is replaced by zeroed memory; the returned functions add this to it."""
         plan = self.plan
         if plan.owner.constant:
             return []

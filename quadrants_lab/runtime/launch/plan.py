@@ -286,8 +286,7 @@ class Plan(F.Buffers):
 
     @forks.lazy
     def bounds_checked(self) -> Plan:
-        """The plan of this forward kernel with checks of indices, for data that the program may not be written for;
-        this plan itself if no index can be out of bounds."""
+        """This forward plan with checks of indices, for unusual data; the plan itself if none can be out of bounds."""
         from quadrants_lab.runtime.compile.compile import with_checked_bounds
 
         compiled = with_checked_bounds(self.compiled, self.session)

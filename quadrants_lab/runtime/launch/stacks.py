@@ -1,6 +1,5 @@
-"""The sizes of a gradient's adstacks, and the kernels that run before the gradient to find them: a kernel that counts
-depths; a kernel that lists the iterations that push; and, if the host cannot access the device's memory, a kernel that
-evaluates stack sizes over many elements of arrays."""
+"""The sizes of a gradient's adstacks, and the kernels that find them before the gradient runs: one counts depths, one
+lists iterations that push, and one evaluates sizes over arrays that are only on the device."""
 
 from __future__ import annotations
 
@@ -38,9 +37,8 @@ Replays = Callable[[], int] | None
 
 
 class PreLaunch:
-    """A kernel that counts something before the gradient runs. Its counts depend on the scalar arguments ``args``, on
-    the shapes of the buffers ``shapes`` and on the data of the buffers ``data``. ``replays()`` returns the number of
-    the launch whose random draws it repeats."""
+    """A kernel that counts something before the gradient runs. Its counts depend on the scalars ``args``, the shapes of
+    ``shapes`` and the data of ``data``. ``replays()``: the number of the launch whose random draws it repeats."""
 
     def __init__(self, plan: Plan, counter: Counter, replays: Replays) -> None:
         self.plan = plan
@@ -129,8 +127,7 @@ class CompactedLaunch:
             return False
 
     def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> dict[int, int] | None:
-        """Runs the kernel that lists the iterations that push; returns index of a task -> how many iterations of it
-        push, or None if the arguments do not fit the plan."""
+        """Lists the iterations that push; returns task -> how many, or None if ``args`` do not fit the plan."""
         pre = self.pre_launch
         for n, size in self.sparse.boxes.items():
             box = evaluate(size, live)
@@ -159,8 +156,7 @@ LEAST_BYTES = 1 << 16  # so few bytes are copied to the host as fast as a kernel
 
 
 class DeviceSizes:
-    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host then computes.
-    """
+    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host then makes."""
 
     def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
@@ -186,8 +182,7 @@ class DeviceSizes:
     def values(
         self, args: Sequence[Any], operands: dict[str, Any], value: Callable[[SE.SizeExpr], int]
     ) -> dict[int, int] | None:
-        """Runs the kernel; returns number of a `SizeCounted` -> its value, or None if the arguments do not fit the
-        plan. ``value`` evaluates expressions on the host."""
+        """Returns number of a `SizeCounted` -> its value, or None if ``args`` do not fit. ``value``: for the host."""
         pre = self.pre_launch
         for arg in pre.counter.kernel.args:
             if arg.name in self.work.given:
