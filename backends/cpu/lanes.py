@@ -279,9 +279,8 @@ class _Prices:
         return "stack of a lane" if s.stack in self.divergent_stacks else "stack in step"
 
     def _repeats(self, s: N.Stmt, known: dict[int, int]) -> tuple[float, float]:
-        """How often the blocks inside a statement run. The first number is for one iteration, where LLVM's vectoriser
-        may make several trips at once; the second is for one iteration in each lane, where all lanes wait for the
-        longest."""
+        """How often the blocks inside a statement run, as two numbers: for one iteration outside of lanes, where LLVM's
+        vectoriser may make several trips at once; and for a group in lanes, which waits for its longest iteration."""
         if isinstance(s, N.While):
             parts = s.cond[-1].operands()[0] in self.found.divergent
             return TRIPS, TRIPS * LONGEST["break" if parts else "known"][0]

@@ -70,8 +70,8 @@ def _target(kernel: N.Kernel, name: str, atomics: list[N.Atomic], shared: Mappin
 
 def _disjoint(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, N.Stmt]) -> bool:
     """Whether the access never goes to an element with the leading indices ``fixed``, because one of its indices
-    differs from the fixed one by a constant, such as ``t + 1`` if sums go to ``t``. The result is false for an atomic:
-    if a target has copies, all atomics of its buffer go to them."""
+    differs from the fixed one by a constant: ``t + 1`` if sums go to ``t``. For an atomic the result is always false,
+    because all atomics on a target with copies have to go to the copies."""
 
     def parts(id: int) -> tuple[int, int]:
         made = shared.get(id)

@@ -1,6 +1,6 @@
-"""Emits how many slots of a stack are in use, and which slot a push fills and a pop empties. A counter holds this, or
-the trips of loops tell it (`loops`). Stacks in lockstep are a group that shares one counter, which changes at the first
-access of a segment (`lockstep`) to the group."""
+"""Emits how many slots of a stack are in use, and which slot a push fills and a pop empties. This number is in a
+counter, or it follows from the trips of loops (`loops`). Stacks that are pushed and popped in lockstep form a group
+with one counter; in each segment (`lockstep`) the counter changes where the group is accessed first."""
 
 from quadrants_lab.backends.lower.adstacks.loops import Level
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task

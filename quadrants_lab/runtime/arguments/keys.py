@@ -87,8 +87,8 @@ def template_key(value: Any, named: Named | None = None) -> Any:
 
 
 def _parts(value: Any, kind: type, ours: bool) -> tuple[Any, ...] | None:
-    """The parts by which an object is compared, if Python, this package or the program may make an equal one anew for
-    each call; None for any other object. ``ours``: whether the object's class belongs to this package."""
+    """The parts by which an object is compared, if an equal object may be made anew for each call, by Python, this
+    package or the program; None for an object that is compared by identity. ``ours``: its class is of this package."""
     if isinstance(value, partial):
         return value.func, value.args, value.keywords
     if kind is MethodType:

@@ -156,7 +156,7 @@ LEAST_BYTES = 1 << 16  # so few bytes are copied to the host as fast as a kernel
 
 
 class DeviceSizes:
-    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host then makes."""
+    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host makes of these."""
 
     def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
@@ -182,7 +182,8 @@ class DeviceSizes:
     def values(
         self, args: Sequence[Any], operands: dict[str, Any], value: Callable[[SE.SizeExpr], int]
     ) -> dict[int, int] | None:
-        """Returns number of a `SizeCounted` -> its value, or None if ``args`` do not fit. ``value``: for the host."""
+        """Runs the kernel; returns number of a `SizeCounted` -> its value, or None if ``args`` do not fit the plan.
+        ``value`` evaluates expressions on the host."""
         pre = self.pre_launch
         for arg in pre.counter.kernel.args:
             if arg.name in self.work.given:

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 SHARE, LEAST_SECONDS = 20, 0.02  # a stretch takes so many times as long as its copies, and at least so many seconds
 # the recorder notes and times so many launches of a plan itself, before the plan's closures note launches
 BY_HAND_FIRST = 4
-# Closures time launches that take so many seconds. If launches take the second so many, the recorder always notes them
-# itself.
+# A plan's closures also time its launches if these take at least SLOW seconds. Launches that take at least LONG seconds
+# are always noted by the recorder, not by closures.
 SLOW, LONG = 2e-5, 1e-3
 A_COPY, A_NOTE = 5e-10, 1e-7  # estimated seconds: to copy a byte, and for a closure to note a launch
 MOST_LABELS = 200_000  # for at most so many launches under a Tape, a gradient's record can name its forward launch

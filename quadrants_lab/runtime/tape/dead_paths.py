@@ -85,7 +85,8 @@ class DeadPaths:
                 del self.open[memory.serial]
 
     def _through_integers(self, plan: Plan, args: Sequence[Any], gone: set[Hashable]) -> None:
-        """Records results that depend on values with a gradient through integers that another kernel wrote."""
+        """Another kernel may have rounded values with a gradient to integers. Records the results of this launch that
+        depend on such integers, and so on those values."""
         memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
         # paths within one kernel have been reported when it was compiled
         own = [plan.gradient_of(name, args) for name in plan.reads]

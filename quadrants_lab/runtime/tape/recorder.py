@@ -418,7 +418,7 @@ class Launches(Keeper):
         return into, cost, hold
 
     def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: Pending, failed: bool) -> Step:
-        """a repeated launch would overwrite these values, which a gradient launched by hand may need later"""
+        """The step of a launch that has ended. The step of a failed launch has only the values that it overwrote."""
         plan, step = summary.plan, Step(cost=pending.cost)
         if self.tracing is not None:
             of = id(plan.owner), plan.frame.launch_number
@@ -428,7 +428,7 @@ class Launches(Keeper):
             self._overwrote(step, item, write, plan.kernel.name)
         self._track_launch(summary, args)
         if summary.keeps and not self.paused:
-            # taken, since a repeated launch must not overwrite values that a gradient launched by hand may need
+            # a repeated launch would overwrite these values, which a gradient launched by hand may need later
             kept = plan.scratch.take()
             step.own = sum(memory.operand.nbytes for memory in kept.values())
             self.own = max(self.own, step.own)
