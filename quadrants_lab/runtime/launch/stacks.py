@@ -156,7 +156,7 @@ LEAST_BYTES = 1 << 16  # so few bytes are copied to the host as fast as a kernel
 
 
 class DeviceSizes:
-    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host makes of these."""
+    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that follow on the host."""
 
     def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
