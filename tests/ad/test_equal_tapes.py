@@ -18,7 +18,7 @@ from child import together
 from sessions import in_turn, session_of, sessions
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
+from quadrants_lab.runtime.observe.observers import Observer, watch
 from quadrants_lab.runtime.session import checking
 
 session = session_of(in_turn(sessions("cpu", "cuda", "vulkan")), default_fp=qd.f64)
@@ -437,35 +437,23 @@ def test_each_run_refuses_a_numpy_array_in_a_checkpoint() -> None:
             p.run(lambda p: qd.ad.checkpoint(p.add_array)(p.host))
 
 
-class Seen(Observer):
-    def __init__(self) -> None:
-        self.kernels: list[str] = []
-
-    def after(self, plan, args, token, failed) -> None:
-        self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
-
-
-def test_observers_around_an_equal_run_see_its_launches() -> None:
-    p, found = Program(), []
-    for n in range(5):
-        with watch(Seen()) if n % 2 else nullcontext():
-            found += [observer for observer in OBSERVERS.get() if isinstance(observer, Seen)]
-            p.run(tripled)
-    names = "add scale measure copy norm _copy scale add measure"
-    assert [[name.split()[0] for name in seen.kernels if "forward" in name] for seen in found] == [names.split()] * 2
-    assert all(len([name for name in seen.kernels if "reverse" in name]) == 6 for seen in found)
-
-
-def test_observers_within_an_equal_run_see_its_launches() -> None:
-    def scaled(p: Program) -> None:
-        with watch(Seen()) if watches else nullcontext():
-            found.extend(observer for observer in OBSERVERS.get() if isinstance(observer, Seen))
-            p.scale(3.0)
-
-    p, found = Program(), []
-    for watches in (False, False, False, True, True):
-        p.run(scaled)
-    assert [seen.kernels for seen in found] == [["scale forward"]] * 2
+@pytest.mark.parametrize("where", ["around", "within"])
+def test_other_observers_see_the_launches_of_an_equal_run(where: str) -> None:
+    class Seen(Observer):
+        def after(self, plan, args, token, failed) -> None:
+            kernels.append((plan.owner.mode, plan.kernel.name.split()[0]))
+    p = Program()
+    for n in range(6):
+        kernels, at = [], where if n > 3 else "nowhere"
+        def inner(p: Program, at: str = at) -> None:
+            with watch(Seen()) if at == "within" else nullcontext():
+                tripled(p)
+        with watch(Seen()) if at == "around" else nullcontext():
+            p.run(inner)
+        all_of_it = "add scale measure copy norm _copy scale add measure"
+        names = [name for mode, name in kernels if mode == "forward"]
+        assert " ".join(names) == {"around": all_of_it, "within": "copy norm _copy", "nowhere": ""}[at]
+        assert len(kernels) - len(names) == (6 if at == "around" else 0)
 
 
 def test_what_a_recording_was_made_for_ends_with_the_program() -> None:

@@ -374,7 +374,6 @@ class Dispatcher:
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """A function for calls that the plan's closure refused. It converts numbers of numpy and Tapes to Python's, and
         arrays of other libraries to ours, and calls the closure again, or else `resolve`."""
-
         def call(*args: Any) -> Any:
             with plan.session.lock:
                 numbers = tape_numbers.plain(self.adopted(args, plan.session))
