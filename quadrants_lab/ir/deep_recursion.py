@@ -150,7 +150,8 @@ class _LargeStackThread(threading.Thread):
 
 
 def _elsewhere(work: Callable[[], T], held: Any) -> T:
-    """`run_deep` in a new thread, which holds the lock meanwhile."""
+    """Calls ``work`` in a new thread with a deeper stack, and returns its result. The lock ``held``, if any, passes
+    from this thread to that one meanwhile."""
     state = held._release_save() if held is not None else None  # as threading.Condition does
     try:
         thread = _finished(work, held)

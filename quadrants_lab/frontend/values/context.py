@@ -286,7 +286,8 @@ class Context:
         return self.wrap(found, text, node)
 
     def _attribute(self, owner: Any, name: str) -> tuple[Any, bool]:
-        """The attribute, and whether it is a property that accessed a field, read outside of qd.static."""
+        """The attribute's value, and whether the kernel reads it outside of qd.static from a property that uses a
+        field."""
         if self.field_access_hook is None or not isinstance(getattr(type(owner), name, None), property):
             return attribute(owner, name), False
         here, used = get_ident(), set[int]()
