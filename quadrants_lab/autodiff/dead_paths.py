@@ -110,8 +110,9 @@ def _graph(kernel: N.Kernel) -> _Graph:
 
 
 def _shorten(g: _Graph) -> None:
-    """Replaces each chain of edges by one edge, which ends where paths part or where the value is written to memory.
-    Otherwise the chain of additions of a long sum would be walked once for each of its terms."""
+    """Replaces each chain of edges by one edge. A chain ends at a value with several uses, at one whose use ends the
+    derivative, and at one that is written to memory. Without this, the additions of a long sum would be walked once for
+    each of its terms."""
     only = {v: out[0][0] for v, out in g.next.items() if len(out) == 1 and out[0][1] is None and v not in g.stored}
     ends: dict[int, int] = {}
     for start in only:

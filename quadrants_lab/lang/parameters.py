@@ -90,8 +90,8 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
 
 
 def language_annotation(given: Any) -> Any:
-    """The annotation in its canonical form; None if it is not one of the language. ``| None`` is removed from templates
-    and tensors, which accept None anyway. An annotation with Final means a template."""
+    """The annotation ``given`` in its canonical form; None if it is no annotation of the kernel language. ``| None`` is
+    removed from templates and tensors, which accept None anyway. An annotation with Final means a template."""
     if given is Final or get_origin(given) is Final:
         return A.Template()
     if get_origin(given) in (UnionType, Union):
