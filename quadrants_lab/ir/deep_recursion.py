@@ -181,7 +181,7 @@ def _finished(work: Callable[[], Any], held: Any) -> _LargeStackThread:
                 thread.start()
             finally:
                 threading.stack_size(before)
-        while not thread.done.wait(0.2):  # not Thread.join, which takes a thread for dead when it is interrupted
+        while not thread.done.wait(0.2):  # an interrupted Thread.join would take a live thread for ended
             pass
     except BaseException:
         thread.stop()

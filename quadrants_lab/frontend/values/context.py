@@ -122,7 +122,7 @@ class Context:
         self.random_sites = 0  # number of calls of qd.random so far
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
-        self.list_aliases: dict[object, set[object]] = {}  # token of a list -> the tokens of the lists that may be the same list
+        self.list_aliases: dict[object, set[object]] = {}  # token -> tokens of lists that may be the same
         self.chosen: list[V.List | V.Dict] = []  # lists that conditions of the present statement chose
         self.lower_again = False  # the present loop has to be lowered again
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
