@@ -89,7 +89,8 @@ class Row:
             self.first[engine] = answer.get("first", 0.0)
 
     def agrees(self, *engines: str) -> bool:
-        """Whether these engines computed the same value, up to the rounding of f32 sums in different orders."""
+        """Whether all engines of this comparison computed the same value, except for the rounding of f32 sums in
+        different orders."""
         values = [self.values[engine] for engine in engines if engine in self.values]
         return all(math.isclose(v, values[0], rel_tol=2e-3, abs_tol=1e-6) for v in values)
 

@@ -38,7 +38,8 @@ def render(code: str, message: str, labels: tuple[Label, ...] = (), help: str = 
 
 
 def _underlined(span: Span, note: str, width: int, mark: str) -> list[str]:
-    """The source line of the span, underlined, and those of the calls that led to it, innermost first."""
+    """The source line of the span with the span underlined, then the lines of the calls that led to it, innermost
+    first."""
     chain: dict[tuple[str, int, int], Span] = {}  # by place in the source: a recursive call is shown once
     at: Span | None = span
     while at is not None:

@@ -44,7 +44,7 @@ def is_signed(dtype: DType) -> bool:
 
 
 def is_tensor(dtype: object) -> bool:
-    """Whether it is the type of a vector or matrix."""
+    """Whether ``dtype`` is the type of a vector or a matrix."""
     return isinstance(dtype, MatrixType)
 
 

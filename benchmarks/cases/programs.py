@@ -195,7 +195,7 @@ class Turns:
 
 
 def tiny(count: int = PAIRS) -> tuple[Any, Callable[[], None]]:
-    """The case of a loss and ``count`` launches, each of which does almost nothing but add to the loss."""
+    """A loss, and a function that does ``count`` launches, each of which does almost nothing but add to the loss."""
     x = qd.field(qd.f32, shape=4, needs_grad=True)
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
     x.fill(0.5)
@@ -213,7 +213,7 @@ def tiny(count: int = PAIRS) -> tuple[Any, Callable[[], None]]:
 
 
 def pairs() -> Timed:
-    """The case of such launches, each followed by its gradient."""
+    """The case of the launches of `tiny` under a Tape, which runs the gradient of each launch."""
     loss, launches = tiny()
 
     def run() -> None:

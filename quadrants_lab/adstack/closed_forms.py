@@ -78,8 +78,8 @@ def _linear(
 def greatest(
     e: S.SizeExpr, box: Box, value: Callable[[S.SizeExpr], int], array: Callable[[str], npt.NDArray[Any]]
 ) -> int | None:
-    """max(e) over the box, or None where every point has to be tried. ``value`` evaluates the parts that read no
-    variable of the box."""
+    """The greatest value of ``e`` at the points of the box, or None if it cannot be found without trying every point.
+    ``value`` evaluates the parts that read no variable of the box."""
     if not _varying(e, box):
         return value(e)
 

@@ -38,7 +38,8 @@ class DeviceReduction:
 
 
 def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
-    """The sizes, split into what the device and what the host evaluates; None if no range reads elements of arrays."""
+    """Splits the sizes into the parts that the device evaluates and those that the host evaluates. Returns None if no
+    range reads elements of arrays."""
     ranges: list[S.SizeRange] = []
 
     def without(e: S.SizeExpr) -> S.SizeExpr:

@@ -1,8 +1,8 @@
 """Evaluates a SizeExpr against the live data of one launch.
 
-Scalars are Python integers. Under a range the variable is a numpy vector, so a maximum over a field is one vector
-operation. Arithmetic saturates at 64 bits. A load outside its buffer gives 0 and reads no memory: in the program a
-condition keeps an iteration with such an index from running the loop, so this iteration needs no slots.
+A value is a Python integer. But in the body of a SizeRange the variable is a numpy vector of all its values, so a
+maximum over a field is one vector operation. Arithmetic saturates at 64 bits. A load outside its buffer gives 0 and
+reads no memory: the program itself would not run the loop with such an index, so no slots are needed for it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -62,8 +62,8 @@ def _size(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.Size
 
 
 class _Depth:
-    """The greatest depth of a stack along any path through a block; None where it has to be counted. ``inside``: see
-    `_size`."""
+    """Finds the greatest depth of a stack along any path through a block; None means that a run has to count the
+    pushes. ``inside``: see `_size`."""
 
     def __init__(self, symbols: Symbols, stack: int, inside: bool) -> None:
         self.symbols = symbols

@@ -54,14 +54,14 @@ class _Graph:
     known: dict[tuple[int, ...], dict[int, None]] = field(default_factory=dict)
 
     def read_after(self, written: Place) -> list[N.Load]:
-        """Loads that may find what was written at the place, also in the kernel's next launch."""
+        """The loads that may read a value that was written at the place, also loads in the kernel's next launch."""
         again = [Place(written.buffer, 0, False)] if written.last and not written.first else []
         return [r for place in (written, *again) for r in self.loads.get(place, ())]
 
     def reachable(self, loads: list[N.Load], cuts: bool) -> Mapping[int, N.Op | None]:
-        """The values that depend on what was loaded. Without ``cuts``: the values to which the derivative gets along
-        some path. With ``cuts``: the values with a path along which a statement ends the derivative, each with that
-        statement."""
+        """The values that depend on the results of the loads. Without ``cuts``: the values to which the derivative gets
+        along some path. With ``cuts``: the values with a path along which a statement ends the derivative, each with
+        that statement."""
         values = tuple(r.id for r in loads)
         clear: Mapping[int, N.Op | None] = self.known.get(values) or self.reachable_from(values)
         return clear if not cuts else {} if self.cut.isdisjoint(clear) else self._reachable_by_cuts(values)
@@ -110,8 +110,9 @@ def _graph(kernel: N.Kernel) -> _Graph:
 
 
 def _shorten(g: _Graph) -> None:
-    """Replaces each chain of edges by one edge, which ends where paths part or where the value is written to memory.
-    Otherwise the chain of additions of a long sum would be walked once for each of its terms."""
+    """Replaces each chain of edges by one edge. A chain ends at a value with several uses, at one whose use ends the
+    derivative, and at one that is written to memory. Without this, the additions of a long sum would be walked once for
+    each of its terms."""
     only = {v: out[0][0] for v, out in g.next.items() if len(out) == 1 and out[0][1] is None and v not in g.stored}
     ends: dict[int, int] = {}
     for start in only:
@@ -184,7 +185,8 @@ def _check_bits(g: _Graph, carriers: set[str]) -> None:
 
 def value_flows(forward: N.Kernel) -> Flows:
     """(place read, place written) -> (first read, a write), for every pair of floating-point fields or ndarrays where
-    a derivative could flow from what is read to what is written, whether or not the two have derivatives."""
+    a derivative could flow from the value read to the value written, whether or not the two buffers have
+    derivatives."""
     return _pairs(_graph(forward), forward, set(forward.buffers))
 
 

@@ -57,7 +57,7 @@ def _levels(residual: dict[int, dict[int, int]]) -> dict[int, int]:
 
 
 def _block(residual: dict[int, dict[int, int]], level: dict[int, int]) -> None:
-    """Augments the flow along shortest paths until none is left (a blocking flow)."""
+    """Adds flow along shortest paths until each of them has an edge without capacity left (a blocking flow)."""
     arcs = {a: [b for b, cap in residual[a].items() if cap > 0 and level[b] == at + 1] for a, at in level.items()}
     path = [_SOURCE]
     while path:

@@ -227,9 +227,9 @@ def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
     """Copies of the forward tasks that write the temporaries which ``adjoints`` read, directly or through other
-    temporaries. The copies come in forward order, under new ids and without other effects; in front of them stands the
-    task that copies temporaries back which the forward launch kept in scratch memory. Every statement names the forward
-    statement that it repeats."""
+    temporaries. The copies come in forward order, under new ids and without other effects; before them comes the task
+    that copies temporaries back from scratch memory, where the forward launch kept them. Every statement names the
+    forward statement that it repeats."""
     temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - set(keeps.temporaries)
     all_read = touched(adjoints, N.Load)
     needed = all_read & temps

@@ -136,7 +136,7 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
 
 
 def _yielding(block: N.Block, n: int, handed: Sequence[tuple[int, int, N.Param]], b: Builder) -> N.Block:
-    """The block, which is arm ``n`` of an if, with the additional results in its Yield."""
+    """``block``, which is arm ``n`` of an if, with a Yield that also yields the additional results of the if."""
     end = end_of(block)
     with b.block() as made:
         values = [value if arm == n else b.const(0, result.type) for arm, value, result in handed]

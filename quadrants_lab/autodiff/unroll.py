@@ -103,8 +103,9 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
 def _further(
     b: Builder, loop: N.For, n: int, copies: int, left: int, values: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Emits the n-th copy, which starts from ``values``, and the copies after it. Returns the carried values after
-    the last copy that runs. ``left`` is the number of trips that are left at the first copy of the group."""
+    """Emits the n-th copy of the loop's body, with the carried values ``values``, and the copies after it. Returns the
+    carried values after the last copy that runs. ``left`` is the number of iterations that remain before the first copy
+    of the group."""
     if n == copies:
         return values
     there = b.op("lt", b.const(n, b.types[left]), left)

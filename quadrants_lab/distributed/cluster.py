@@ -39,8 +39,9 @@ def dask_client(given: Any) -> Any:
 
 
 def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = True, **options: Any) -> Any:
-    """A Dask client of a new cluster on this machine with so many worker processes; by default one per core, with one
-    thread each, or with ``gpus`` one per GPU, which sees that GPU alone. If there are more workers, they share GPUs.
+    """A Dask client of a new cluster on this machine with ``workers`` worker processes of one thread each. The default
+    is one worker per core. With ``gpus`` the default is one worker per GPU, each worker sees one GPU alone, and more
+    workers than GPUs share them.
 
     The cluster ends with ``client.cluster.close()`` or with this process, and so does its temporary folder.
     ``options``: of Dask's worker, for instance ``memory_limit``. Ctrl-C does not reach the workers.

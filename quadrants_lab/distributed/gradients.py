@@ -168,9 +168,9 @@ def job_of(
 class _Run:
     """One call of `map_gradients` on Dask.
 
-    It submits `ARITY` tasks at a time while the workers have too little to do. When the sum of a span, or the result
-    of a task, has arrived, Dask forgets the tasks that led to it. So, except for the result, memory is bounded for
-    any number of shards.
+    While the workers have too little to do, it submits `ARITY` tasks at a time. When the result of a task, or the sum
+    of the results of a span of shards, has arrived, Dask forgets the tasks that led to it. So the memory, apart from
+    that of the final result, is bounded for any number of shards.
     """
 
     stopped = False

@@ -108,7 +108,7 @@ def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[Part, Code]:
 
 
 def losses(part: Part) -> Part:
-    """The part without its gradients, which are large."""
+    """A copy of ``part`` (the result of a task) without its gradients, which are large."""
     return replace(part, gradients=[])
 
 

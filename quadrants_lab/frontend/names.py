@@ -27,8 +27,8 @@ class Names:
 
     def __init__(self) -> None:
         self.known: dict[_Key, tuple[Callable[[], Any], Callable[[], Any]]] = {}
-        # for the duration of one compilation: each value that was read, with its owner; each copy with its original, by
-        # the id of the original
+        # during one compilation: each value that was read, with its owner; and, by the id of an object, the object with
+        # its copy
         self.read: dict[_Key, tuple[Any, Any]] = {}
         self.copies: dict[int, tuple[Any, Any]] = {}
 

@@ -14,8 +14,8 @@ from quadrants_lab.ir.types import DType, i64, u1
 class Builder:
     """Appends statements to the innermost open block.
 
-    ``types`` maps every id that the builder knows to its dtype. ``span`` and ``adjoint_of``, while they are set, go to
-    each new statement.
+    ``types`` maps every id that the builder knows to its dtype. Each new statement gets the present ``span`` and
+    ``adjoint_of``.
     """
 
     def __init__(self, next_id: int, types: dict[int, DType] | None = None) -> None:

@@ -40,7 +40,7 @@ class Slots:
 
 
 def slots_in(order: Order, itemsize: int) -> Slots | None:
-    """The slots of memory in this order; None where it has no table."""
+    """The `Slots` of memory whose cells lie in this order; None if such memory has no table of slots."""
     if not order or order[-1][0] != SLOT:
         return None
     size = order[-1][1]

@@ -150,7 +150,8 @@ class _LargeStackThread(threading.Thread):
 
 
 def _elsewhere(work: Callable[[], T], held: Any) -> T:
-    """`run_deep` in a new thread, which holds the lock meanwhile."""
+    """Calls ``work`` in a new thread with a deeper stack, and returns its result. The lock ``held``, if any, passes
+    from this thread to that one meanwhile."""
     state = held._release_save() if held is not None else None  # as threading.Condition does
     try:
         thread = _finished(work, held)
@@ -180,7 +181,7 @@ def _finished(work: Callable[[], Any], held: Any) -> _LargeStackThread:
                 thread.start()
             finally:
                 threading.stack_size(before)
-        while not thread.done.wait(0.2):  # not Thread.join, which takes a thread for dead when it is interrupted
+        while not thread.done.wait(0.2):  # an interrupted Thread.join would take a live thread for ended
             pass
     except BaseException:
         thread.stop()

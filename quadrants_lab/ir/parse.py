@@ -326,7 +326,7 @@ class _Parser:
         return self.filled(cls, (word.partition(" ")[2], *rest), given)
 
     def filled(self, cls: Callable[..., N.Stmt], form: Iterable[str | Piece], given: dict[str, Any]) -> N.Stmt:
-        """Reads the rest of a statement of the class, which has this form."""
+        """Reads the rest of the text of a statement of the class ``cls``, which is written as ``form`` says."""
         tail: dict[str, Any] = {}
         for piece in form:
             if isinstance(piece, str):

@@ -23,7 +23,8 @@ _PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Fields, their kind, and, if they may be left out, the word in front of them and the default."""
+    """A part of a statement's text: the fields that it writes, and their kind (how a value is written). If the text may
+    leave the part out, ``word`` stands in front of it, and ``default`` is the value when it is left out."""
 
     fields: tuple[str, ...]
     kind: str

@@ -30,7 +30,7 @@ class DType:
 
     @property
     def is_int(self) -> bool:
-        """Whether it is a signed or unsigned integer; a truth value (u1) is no integer."""
+        """Whether the dtype is a signed or unsigned integer. The dtype of truth values, u1, is no integer."""
         return self.kind in "iu"
 
     @property

@@ -110,7 +110,7 @@ class _Trips:
         return True
 
     def block(self, block: N.Block) -> list[_Ref]:
-        """Emits a block; returns what it yields."""
+        """Emits the statements of a block; returns the values that the block yields."""
         for s in block[:-1]:
             self.visited += 1
             if isinstance(s, N.Op):

@@ -54,7 +54,7 @@ class Number:
 
     def __init__(self, owner: Callable[[], Any], name: str) -> None:
         self._owner, self._name = owner, name
-        # by session: the field, and the number that it holds
+        # session -> (its field, the number that the field holds)
         self._fields: WeakKeyDictionary[session.Session, tuple[ScalarField, Any]] = WeakKeyDictionary()
 
     @property
@@ -166,7 +166,7 @@ class BoundKernel:
 
 
 def bind(kernel: Any, instance: Any, cls: type) -> BoundKernel:
-    """The kernel as a method of the object; an error if the class is not data-oriented."""
+    """The kernel with ``instance`` as its ``self``; raises an error if the class is not data-oriented."""
     if not hasattr(cls, "__qd_data_oriented__"):
         raise QuadrantsSyntaxError(
             f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",

@@ -115,7 +115,8 @@ def _path(name: str, value: Any) -> str:
 
 
 def _version(name: str, value: Any) -> Any:
-    """The least version of Quadrants that a program needs; an error if the language here is that of an older one."""
+    """The value of ``require_version`` as it was given; an error if this package has the language of an older
+    Quadrants."""
     try:
         wanted = tuple(int(part) for part in (value.split(".") if isinstance(value, str) else value))
     except (TypeError, ValueError):
@@ -322,10 +323,10 @@ class AnotherSession:
 
 
 def another_session(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> AnotherSession:
-    """A session beside the default one, with the options of `init`: for a second GPU, or another arch.
+    """Makes a session beside the default one, with the options of `init`: for a second GPU, or another arch.
 
-    Fields that are made and kernels that are launched in a ``with`` of it belong to it. Launches on GPUs return at
-    once, so several sessions compute at the same time.
+    Fields made and kernels launched within a ``with`` of the session belong to it. A launch on a GPU does not wait for
+    the GPU, so several sessions compute at the same time.
     """
     return AnotherSession(_settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip}))
 
@@ -474,13 +475,15 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
 
 @cache
 def _load_compiler() -> None:
-    """Imports in the background what the first kernel of a process needs, while the caller waits for a device."""
+    """Starts to import, in the background, the modules that a process needs for its first kernel. Meanwhile the caller
+    waits for a device."""
     modules = "quadrants_lab.runtime.launch.gradient_plan", "quadrants_lab.runtime.compile.compile"
     forks.start(lambda: [import_module(name) for name in modules], name="imports")
 
 
 def why_not(arch: A.Arch, simulate: bool) -> str:
-    """Why kernels cannot run on this arch here, nor, with ``simulate``, on a simulation of it; "" if they can."""
+    """The reason why kernels cannot run on this arch on this machine; "" if they can. With ``simulate`` a simulation of
+    the arch is good enough."""
     if arch.backend == "cpu":
         return "" if arch is A.cpu else f"this machine's processor is {A.cpu.name}"
     name = f"quadrants_lab.backends.{arch.backend}"

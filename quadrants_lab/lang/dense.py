@@ -477,7 +477,7 @@ class Ndarray(Dense):
         return self.dtype
 
     def get_type(self) -> NdarrayType:
-        """The annotation of a parameter that takes it."""
+        """The annotation of a parameter that takes this array."""
         return NdarrayType(self.element_type, len(self.shape))
 
     def _view(self, key: slice) -> Any:

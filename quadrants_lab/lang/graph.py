@@ -114,7 +114,8 @@ def graph_of(source: FunctionSource) -> Graph:
 
 
 def _opening_call(source: FunctionSource, node: ast.stmt) -> tuple[Any, ast.Call] | None:
-    """`do_while` or `checkpoint`, and the call of it that a statement begins with; None if it begins with neither."""
+    """`do_while` or `checkpoint`, and its call, if the statement is a while or with that begins with such a call; else
+    None."""
     opening: Any
     match node:
         case ast.While(test=ast.Call(func=ast.Name() | ast.Attribute()) as call):

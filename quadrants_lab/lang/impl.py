@@ -12,8 +12,8 @@ _CLOCK_RATE = 13  # CU_DEVICE_ATTRIBUTE_CLOCK_RATE, in kHz
 
 
 class Config:
-    """The options of the current session, under their names in `qd.init`, and ``arch``. An option of kernels can be
-    changed for those that are launched from then on; any other belongs to `qd.init`."""
+    """The options of the current session as attributes, under their names in `qd.init`, and ``arch``. An option of
+    kernels can be assigned, and applies to later launches; any other option can be set by `qd.init` only."""
 
     def __getattr__(self, name: str) -> Any:
         options = _options()
@@ -93,8 +93,8 @@ def clock_freq_hz() -> float:
 
 
 def get_mps_command_queue() -> int:
-    """A pointer to the command queue of PyTorch's MPS as an integer, or 0 where there is none to be had. PyTorch gives
-    Python no such pointer, so the result is 0; kernels on Metal have a queue of their own."""
+    """Always 0. In Quadrants it is a pointer to the command queue of PyTorch's MPS, or 0 if there is none; here kernels
+    on Metal have a queue of their own, and PyTorch gives Python no pointer to its queue."""
     return 0
 
 

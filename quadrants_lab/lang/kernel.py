@@ -185,9 +185,9 @@ class Kernel(Launchable):
 
     def export(self, path: str | Path, iterations: Sequence[object] = (), live: bool = False) -> Path:
         """Writes the inspector of the last launches to a file: a page for any browser (.html), or data that
-        `qd.inspect` opens (.json). ``iterations``: those whose steps the page shows, for instance 3, or (3, 5) of two
-        loops; they need a launch in a `%%qdkernel` cell. ``live``: the kernel and its gradient run in the page, on
-        numbers that its reader changes."""
+        `qd.inspect` opens (.json). ``iterations``: the indices of the iterations whose steps the page shows, for
+        instance 3, or (3, 5) of two nested loops; steps exist only for launches in a `%%qdkernel` cell. ``live``: the
+        kernel and its gradient run in the page, on numbers that its reader changes."""
         from quadrants_lab.notebook.saved import export_kernel
 
         return export_kernel(self, path, iterations, live)
@@ -253,7 +253,7 @@ def _no_gradient(self: Launchable, *args: Any, **kwargs: Any) -> Any:
 
 
 class GraphKernel(Kernel):
-    """A kernel that is launched in several steps, see `lang.graph`."""
+    """A kernel whose launch consists of several steps, see `lang.graph`."""
 
     __slots__ = ("steps",)
     _gradient, _both = _called_by(_no_gradient, Gradient), _called_by(_no_gradient, ValueAndGradient)
@@ -400,7 +400,7 @@ def func(
 def func(
     fn: Callable[..., Any] | None = None, /, *, is_real_function: bool = False, requires_top_level: bool = False
 ) -> Any:
-    """Makes a func, which kernels and other funcs can call. ``requires_top_level``: a call of it in a loop or condition
+    """Makes a func, which kernels and other funcs can call. With ``requires_top_level`` a call within a loop or an if
     is an error. ``is_real_function`` is accepted and has no effect: every func is inlined."""
 
     def made(fn: Callable[..., Any]) -> Func:
@@ -424,7 +424,7 @@ for _decorator in (func, pyfunc, real_func):
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:
-    """The function that the decorator ``@qd.WHAT`` compiles; an error if ``fn`` is something else."""
+    """The Python function to which the decorator ``@qd.WHAT`` is applied; an error if ``fn`` is not such a function."""
     if isinstance(fn, (staticmethod, classmethod)):
         help = f"write @staticmethod above @qd.{what}"
         raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)

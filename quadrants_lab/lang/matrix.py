@@ -249,7 +249,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             return 1 / self.norm(eps)
 
     def normalized(self, eps: float = 0) -> Matrix:
-        """The vector divided by norm() + eps; zeros if that is 0."""
+        """The vector divided by norm() + eps; zeros if this divisor is 0."""
         size = self._vector("normalized").norm() + eps
         result: Matrix = self * (1 / size if size else 0.0)
         return result

@@ -68,7 +68,8 @@ def has_tensors(annotation: Any) -> bool:
 
 
 def member_annotations(cls: type) -> list[tuple[str, Any]]:
-    """The names and annotations of the members of a Python dataclass; an error for one that kernels cannot take."""
+    """The names and annotations of the members of a Python dataclass; raises an error if kernels cannot take some
+    member."""
     found = []
     for field in fields(cls):
         given, what = field.type, f"annotation of {cls.__name__}.{field.name}"
@@ -89,8 +90,8 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
 
 
 def language_annotation(given: Any) -> Any:
-    """The annotation in its canonical form; None if it is not one of the language. ``| None`` is removed from templates
-    and tensors, which accept None anyway. An annotation with Final means a template."""
+    """The annotation ``given`` in its canonical form; None if it is no annotation of the kernel language. ``| None`` is
+    removed from templates and tensors, which accept None anyway. An annotation with Final means a template."""
     if given is Final or get_origin(given) is Final:
         return A.Template()
     if get_origin(given) in (UnionType, Union):
@@ -120,7 +121,7 @@ _SHORTHANDS: dict[Any, Any] = {
 
 
 def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Parameter, ...]:
-    """The parameters of a kernel in order; an error for one whose annotation is missing or not of the language."""
+    """The parameters of a kernel in order; raises an error if an annotation is missing or is none of the language's."""
     nodes = {node.arg: node for node in nodes_of(ast.arg, source.node.args)}
     made: list[Parameter] = []
     for p in inspect.signature(fn).parameters.values():

@@ -20,7 +20,8 @@ class Layout(Enum):
 
 
 def check_shape(kind: str, shape: Shape) -> tuple[int, ...]:
-    """The extents of ``shape``; an error if they are not 1 to `MAX_DIMS` positive integers, or ()."""
+    """The extents of ``shape``, at most `MAX_DIMS` of them; raises an error if they are too many or not positive
+    integers."""
     extents = integers(shape, f"{shape!r} is not a shape", "an int, or a tuple of ints; () for 0-d")
     if any(n <= 0 for n in extents) or len(extents) > MAX_DIMS:
         why = "every extent must be positive" if len(extents) <= MAX_DIMS else f"at most {MAX_DIMS} axes"

@@ -61,7 +61,8 @@ def _error(text: str, help: str = "") -> QuadrantsRuntimeError:
 
 @cache
 def _scipy() -> Any:
-    """The package scipy, with `scipy.io` and `scipy.sparse.linalg` loaded; an error if it is not installed."""
+    """The package scipy, with `scipy.io` and `scipy.sparse.linalg` loaded; raises an error if scipy is not
+    installed."""
     try:
         import scipy.io
         import scipy.sparse.linalg

@@ -143,7 +143,7 @@ class StructField:
                 target._assign(array)
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
-        """Pairs of each field of numbers, vectors or matrices (also in nested structs) and its array."""
+        """The pairs (field of numbers, vectors or matrices; its array), also for members of nested structs."""
         given = as_mapping(arrays)
         if given is None or not set(self.members) <= set(given):
             shown = f"an object of type {type(arrays).__name__}" if given is None else list(given)

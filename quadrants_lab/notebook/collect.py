@@ -211,7 +211,7 @@ def _backends(plan: Plan) -> list[str]:
 
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
-    """Name of each pass in a trace -> what the pass guarantees, the first paragraph of its docstring."""
+    """Name of each pass in a trace -> the first paragraph of its docstring, which says what the pass guarantees."""
     lowerings = (fn for name in names() for fn in backend(name).lowering(CompileOptions()))
     return {pipeline.pass_name(fn): _doc(fn) for fn in (*PASSES.values(), *lowerings)}
 
@@ -327,8 +327,8 @@ def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, f
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a view shows of a launch, without the kernel, which may end before somebody asks for the view. ``warm``,
-    ``times``: see `_times`."""
+    """What a view shows of a launch. It holds no reference to the kernel, which may be deleted before somebody asks for
+    the view. ``warm``, ``times``: see `_times`."""
 
     mode: str
     seconds: float
@@ -364,7 +364,7 @@ class Told:
 def launch_view(
     x: Told, compared: Sequence[model.BackendRun] = (), near: model.Lazy[model.RooflineView] | None = None
 ) -> model.LaunchView:
-    """The arguments and arrays of a launch: results first, then what was only read."""
+    """The arguments and arrays of a launch: first the arrays that the kernel wrote, then those that it only read."""
     read = {name: array for name, array in x.inputs.items() if name not in x.outputs}
     given = [*((name, str(value)) for name, value in x.scalars.items()),
              *((name, number(array[()])) for name, array in read.items() if array.ndim == 0)]  # fmt: skip

@@ -17,7 +17,7 @@ class NotYet(ShownError):
 
 
 def check_answer(given: Any, right: Any, hint: str = "") -> None:
-    """Prints that the answer is right, or that there is none yet; raises `NotYet`, with the hint, if it is wrong.
+    """Prints that the answer is right, or that there is no answer yet; raises `NotYet`, with the hint, if it is wrong.
 
     ``given``: a number, a list of numbers, a text, a function or a kernel; one that still contains `...` is no answer.
     ``right``: the right answer (numbers may differ by 1e-6 times the greater of 1 and their size), or a function that
@@ -60,8 +60,8 @@ def _differs(given: Any, right: Any) -> str:
 
 
 def slopes_of(function: Callable[..., float], *points: Sequence[float]) -> Complaint:
-    """A test for `check_answer` of an answer that must be a function. This function must return the derivatives of
-    ``function`` with respect to each argument; it is compared with central differences at the points."""
+    """A test for `check_answer` of an answer that must be a function. The answer must return the derivatives of
+    ``function`` with respect to each argument; they are compared with central differences at the points."""
 
     def complaint(given: Callable[..., Any]) -> str:
         for point in points:

@@ -84,7 +84,8 @@ def install(shell: Any) -> None:
     Report.__str__ = lambda self: with_cell_names(_report(self))  # type: ignore[method-assign]
     if not isinstance(warnings.formatwarning, WarningText):
         warnings.formatwarning = WarningText(warnings.formatwarning)
-    if not shell.custom_exceptions:  # another extension's handler stays; not for syntax errors
+    # IPython does not call the hook for a SyntaxError, so these get a handler; another extension's handler stays
+    if not shell.custom_exceptions:
         shell.set_custom_exc((QuadrantsSyntaxError,), _show)
 
 

@@ -54,7 +54,7 @@ def _drawn(views: Sequence[GraphView]) -> dict[str, str]:
 
 
 def _sizes(view: KernelView) -> str:
-    """The trees of all stacks as one DOT text."""
+    """The size expressions of all stacks, each drawn as a tree, as one DOT text."""
     nodes, edges, numbers = list[Node](), list[Edge](), count()
 
     def add(e: SizeView) -> str:

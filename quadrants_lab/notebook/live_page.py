@@ -376,7 +376,8 @@ def of_cell(launches: Launches, loss: Any) -> dict[str, Any]:
 
 
 def of_program(program: partial[object], loss: Any) -> dict[str, Any]:
-    """The launches of a program, which runs once for that; what it writes is put back."""
+    """The launches of a program. To record them the program runs once; then the data that it wrote gets its old values
+    back."""
     launches = Launches(repeatable=True)
     name = str(getattr(program.func, "name", "") or getattr(program.func, "__name__", "program"))
     try:

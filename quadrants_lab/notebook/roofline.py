@@ -220,6 +220,6 @@ def _near(size: int) -> int:
 
 
 def _widest(kernel: N.Kernel) -> DType:
-    """f64 if the kernel computes with it, else f32."""
+    """f64 if the kernel computes some value in f64, else f32."""
     wide = any(s.type is DTYPES["f64"] for s in find(kernel.body, N.Op))
     return DTYPES["f64" if wide else "f32"]

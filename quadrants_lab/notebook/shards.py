@@ -103,7 +103,7 @@ class Live:
 
 
 class Running(Live):
-    """`map_gradients` in a thread, so that the notebook can be used meanwhile. The object displays itself like
+    """Runs `map_gradients` in a thread, so that the notebook can be used meanwhile. The object displays itself like
     `Live`, with a button that stops the shards. ``options``: the options of `map_gradients`."""
 
     _repr_html_ = None  # displayed as a widget instead

@@ -148,7 +148,7 @@ def _value(e: Event) -> str | list[str]:
 
 
 def _read(e: Event) -> str:
-    """The operands or the element from which the value was computed or read."""
+    """The operands of the event's operation, or the element that it read."""
     if isinstance(e.stmt, N.Load):
         return element(e.stmt.buffer, e.at)
     return ", ".join(map(number, e.operands)) if e.stmt.prim else ""

@@ -115,9 +115,10 @@ class _Launch:
 
 
 def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Inspection:
-    """The inspector of a kernel, opened at the steps of an iteration (`model.LaunchSteps` says what ``""`` is) and
-    at a place in it (`step_trace.wanted`). ``launch``: its number in the program, 0 for the last one. Raises
-    QuadrantsRuntimeError if no launch of it was recorded or it has no such iteration."""
+    """The inspector of a kernel, opened at the steps of the iteration ``lane`` (`model.LaunchSteps` says what ``""``
+    means) and at the step ``where`` (`step_trace.wanted`). ``launch``: the number of the launch in the program, 0 for
+    the last launch. Raises QuadrantsRuntimeError if no launch of the kernel was recorded or the launch has no such
+    iteration."""
     seen = show(kernel).view
     view = seen.kernels[0]
     if isinstance(view.steps, str):

@@ -28,7 +28,7 @@ Values = Callable[[S.SizeExpr], Mapping[int, int]]  # expression -> values of it
 
 
 def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[model.PassView]:
-    """The views of a trace's steps; ``docs``: name of a pass -> what it guarantees."""
+    """The views of a trace's steps. ``docs``: name of a pass -> a text that says what the pass guarantees."""
     return [model.PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
 
 
@@ -181,7 +181,7 @@ def _loop_label(loop: N.Loop, symbols: Symbols, values: Values | None) -> str:
 # --- sizes --------------------------------------------------------------------------------------------------------
 
 _WORDS = {"sum": "sum of", "max": "greatest of"}
-_PARTS = ("from", "below", "each")  # roles of the children of a range
+_PARTS = ("from", "below", "each")  # the parts of a SizeRange: its bounds, and the size per value
 
 
 def readable(e: S.SizeExpr) -> str:
@@ -196,7 +196,7 @@ def readable(e: S.SizeExpr) -> str:
 
 
 def _leaf(e: S.SizeExpr) -> tuple[str, str]:
-    """The kind of a node for the browser, and its name."""
+    """The kind of a node of a size expression for the browser, and the name that it shows, "" for none."""
     match e:
         case S.SizeOp(op):
             return op, ""

@@ -99,7 +99,7 @@ def fill(x: Any, val: Any) -> Any:
 
 @helper
 def real(x: Any, dt: Any) -> Any:
-    """x cast to the real dtype dt; if that is None, integers are cast to default_fp."""
+    """``x`` cast to the real dtype ``dt``. If ``dt`` is None, an integer is cast to default_fp."""
     if static(dt is None):
         return x * 1.0
     else:
@@ -109,7 +109,7 @@ def real(x: Any, dt: Any) -> Any:
 @helper
 def greatest(a: Any) -> Any:
     """A number by which to divide the entries of ``a`` before they are squared. It is their greatest absolute value m
-    if m <= 1, m / 4 if m > 1 (so that the reciprocal of the scale is a normal number), and 1 if all entries are 0."""
+    if m <= 1, m / 4 if m > 1 (so that the reciprocal of the result is a normal number), and 1 if all entries are 0."""
     size = 0.0 * a[0, 0]
     for i in static(range(a.n)):
         for j in static(range(a.n)):

@@ -7,7 +7,7 @@ from typing import Any
 from quadrants_lab.frontend.library import greatest, helper, ops, public, real, reciprocal, static
 
 # detached: the value without its derivative; custom_jvp: the value of the first argument with the derivative of the
-# second; epsilon: that of the dtype of the argument
+# second; epsilon: the machine epsilon of the argument's dtype
 detached, custom_jvp, epsilon = ops("detached custom_jvp epsilon")
 _abs, _max, _min, _sqrt, _matrix, _vector, _zero = ops("abs max min sqrt Matrix Vector Matrix.zero_like")
 

@@ -34,9 +34,9 @@ def determinant(m: Any) -> Any:
 def inverse(mat: Any) -> Any:
     """The inverse of a matrix of up to 12 rows. Infinities or NaNs where it is singular.
 
-    Up to 4 rows it is the adjugate over the determinant, 4 rows by minors of pairs of rows (D. Eberly, The Laplace
-    Expansion Theorem, 2008); from 5 rows on Gauss-Jordan elimination with partial pivoting (Golub and Van Loan, Matrix
-    Computations, 3.4), with the derivative -B dA B of the inverse B.
+    For up to 4 rows the inverse is the adjugate divided by the determinant; for 4 rows both come from minors of pairs
+    of rows (D. Eberly, The Laplace Expansion Theorem, 2008). From 5 rows on it comes from Gauss-Jordan elimination with
+    partial pivoting (Golub and Van Loan, Matrix Computations, 3.4), and the derivative of the inverse B is -B dA B.
     """
     if static(mat.n == 1):
         return _matrix([[1.0 / mat[0, 0]]])

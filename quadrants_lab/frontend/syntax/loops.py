@@ -80,7 +80,7 @@ def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
 
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
-    """The names of the loop variables, one for each axis; an error if one would hide a variable."""
+    """The names of the loop variables, one for each axis. A name that would hide a variable is an error."""
     names: list[Any] = entries_of(node.target)
     want = 1 if space.grouped else len(space.axes)
     if not all(map(id_of, names)):

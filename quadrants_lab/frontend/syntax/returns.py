@@ -93,7 +93,7 @@ def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
 
 
 def _leave(cx: Context) -> None:
-    """Leaves the innermost run-time loop; if that is the loop that runs once, ends its iteration."""
+    """Emits the exit from the innermost run-time loop: a Continue in the loop that runs once, a Break in any other."""
     inner = cx.frame.loop and cx.frame.loop.run_time
     emit_exit(cx, N.Continue if inner is None or inner.kind == "once" else N.Break)
 

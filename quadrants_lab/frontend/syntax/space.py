@@ -44,7 +44,7 @@ class Space:
 
     @property
     def sizes(self) -> list[int] | None:
-        """The number of indices of each axis, None where one is not known."""
+        """The number of indices of each axis; None if the bounds of some axis are not known at compile time."""
         known = [(b.constant, e.constant) for b, e in self.axes]
         return None if any(None in ends for ends in known) else [max(0, e - b) for b, e in known]
 

@@ -230,7 +230,7 @@ def tested(cx: Context, value: Value, node: ast.expr) -> Number:
 
 
 def truth(cx: Context, value: Number, node: ast.expr) -> int:
-    """The id of the number as a condition, a u1; an error for real numbers."""
+    """The id of a u1 that says whether the number is not 0; real numbers raise an error."""
     t = cx.type_of(value)
     if t.is_float:
         raise cx.fail("QL1405", node, dtype=t, text=ast.unparse(node))

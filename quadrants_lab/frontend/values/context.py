@@ -122,7 +122,7 @@ class Context:
         self.random_sites = 0  # number of calls of qd.random so far
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
-        self.list_aliases: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.list_aliases: dict[object, set[object]] = {}  # token -> tokens of lists that may be the same
         self.chosen: list[V.List | V.Dict] = []  # lists that conditions of the present statement chose
         self.lower_again = False  # the present loop has to be lowered again
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
@@ -286,7 +286,8 @@ class Context:
         return self.wrap(found, text, node)
 
     def _attribute(self, owner: Any, name: str) -> tuple[Any, bool]:
-        """The attribute, and whether it is a property that accessed a field, read outside of qd.static."""
+        """The attribute's value, and whether the kernel reads it outside of qd.static from a property that uses a
+        field."""
         if self.field_access_hook is None or not isinstance(getattr(type(owner), name, None), property):
             return attribute(owner, name), False
         here, used = get_ident(), set[int]()

@@ -171,7 +171,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Place, Any, ast.Subscript], Place | N
 
 
 def _slice(cx: Context, node: Any) -> slice:
-    """The slice, whose ends and step are known at compile time."""
+    """The Python slice that an ``a:b:c`` stands for; its ends and step must be known at compile time."""
     ends = [None if e is None else cx.known(cx.expr(e), "QL1508", node) for e in (node.lower, node.upper, node.step)]
     if ends[2] == 0:
         raise cx.fail("QL1509", node)

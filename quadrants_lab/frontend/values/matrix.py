@@ -39,8 +39,8 @@ def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = N
 
 
 def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
-    """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
-    dtype, because the caller casts it."""
+    """``value`` as a number or as a matrix; raises an error if it is neither. With ``uncast`` the numbers of a list
+    keep their own dtypes, and the caller casts them."""
     found = None if value.is_number else matrix_of(cx, value, node) if uncast else as_matrix(cx, value, node)
     return value.number(cx, node) if found is None else found
 

@@ -164,7 +164,7 @@ Number = Num | Lit
 
 
 def id_of(cx: Lowering, index: Any, dtype: DType) -> int:
-    """The id of an index, an int or something that has an id; an int becomes a constant of the dtype."""
+    """The id of ``index``. An int becomes a constant of the dtype; any other index has an id already."""
     return cx.const(index, dtype) if isinstance(index, int) else index.id  # type: ignore[no-any-return]  # an int
 
 

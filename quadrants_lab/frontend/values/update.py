@@ -133,7 +133,8 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
 
 
 def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
-    """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
+    """The place, if it is one or several elements of fields or ndarrays; raises an error that describes any other
+    place."""
     if place.is_memory:
         return place
     if place.slab is not None:

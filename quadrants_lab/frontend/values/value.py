@@ -201,11 +201,11 @@ class Value:
         return self
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
-        """The value, which must be a number; an error that describes it otherwise."""
+        """The value, if it is a number; raises an error that describes any other value."""
         raise cx.fail("QL1406", node, what=self.describe())
 
     def numbers(self, cx: Lowering, node: ast.expr) -> Any:
-        """The value, which must be a number, a matrix or a struct; an error that describes it otherwise."""
+        """The value, if it is a number, a matrix or a struct; raises an error that describes any other value."""
         return self.number(cx, node)
 
     def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
