@@ -216,17 +216,6 @@ def test_one_gives_the_number_of_one_of_many_launches(cell, shell):
     assert "is not the number of a launch" in render(view, "0/steps/aboutf")
 
 
-def test_a_tape_in_a_cell_is_followed_too(cell, shell):
-    tape = """
-with qd.ad.Tape(y):
-    wave()
-    wave()
-"""
-    assert cell("%%qdkernel --quiet" + WAVE + tape).ok
-    view = show(shell.user_ns["wave"]).view.kernels[0].steps
-    assert [x.id for x in view.launches] == ["1f", "1", "2f", "2"]
-
-
 def test_a_long_iteration_is_shown_in_windows(cell, shell, monkeypatch):
     """Of one that does not fit what is asked for is found; and what stacks hold there."""
     monkeypatch.setattr(interpreter_trace, "WINDOW", 40)

@@ -101,17 +101,6 @@ def test_under_a_tape():
     assert len(s.calls) == 2
 
 
-def test_a_tape_that_runs_again_sees_new_contents_and_scalars():
-    s = Springs()
-    for seed, dt in enumerate([0.1] * 6 + [0.05, 0.06, 0.06, 0.06, 0.06, 0.07]):
-        s.start(seed)
-        with qd.ad.Tape(s.loss):
-            s.run.__wrapped__(dt)
-        loss, gradient = s.by_numpy(seed, dt)
-        assert close(s.loss[None], loss)
-        assert close(s.k.grad.to_numpy(), gradient)
-
-
 def test_attributes_that_kernels_read_are_watched():
     @qd.data_oriented
     class Scaled:
