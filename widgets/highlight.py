@@ -50,7 +50,8 @@ def highlight(lines: Sequence[str], language: str, look: Callable[[str], str] = 
 @lru_cache(maxsize=1 << 15)  # stages and modes share most of their lines
 def _by_pygments(text: str, language: str, look: Callable[[str], str]) -> str:
     out, at = [], 0
-    for kind, length in _tokens(_NUMBERED.sub(_ones, text) if language == "llvm" else text, language):
+    alike = _NUMBERED.sub(lambda found: "1" * len(found[0]), text) if language == "llvm" else text
+    for kind, length in _tokens(alike, language):
         told = html.escape(text[at : at + length])
         at += length
         if kind:
@@ -61,10 +62,6 @@ def _by_pygments(text: str, language: str, look: Callable[[str], str]) -> str:
 
 
 _NUMBERED = re.compile(r"(?<=[A-Za-z_.%$@!])\d+")  # the number of a name in LLVM's IR, which no token depends on
-
-
-def _ones(found: re.Match[str]) -> str:
-    return "1" * len(found[0])
 
 
 @lru_cache(maxsize=1 << 13)  # most lines of code differ in the numbers of values alone
@@ -84,9 +81,7 @@ def _kind(token: Any) -> str:
     return next((name for kind, name in _CLASSES if token in kind), "")
 
 
-@cache
-def _lexer(language: str) -> Any:
-    return get_lexer_by_name(language)
+_lexer = cache(get_lexer_by_name)
 
 
 @lru_cache(maxsize=1 << 13)  # passes change few lines

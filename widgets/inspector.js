@@ -26,10 +26,7 @@ export function mount(host, shape, ask) {
   let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
-    const change = (e) => {
-      Object.assign(state, { kernel: Number(e.target.value), mark: null });
-      open();
-    };
+    const change = (e) => { Object.assign(state, { kernel: Number(e.target.value), mark: null }); open(); };
     const options = shape.kernels.map((name, i) => new Option(name, i, i === state.kernel, i === state.kernel));
     title.append(make("select", { "aria-label": "Kernel", change }, ...options));
   } else title.textContent = shape.kernels[0] ?? shape.title;
@@ -91,9 +88,7 @@ export function mount(host, shape, ask) {
       x.classList.remove("stacked");
       if (x.offsetLeft + x.offsetWidth <= room) continue;
       const titles = [...x.tHead.rows[0].cells].map((cell) => cell.textContent);
-      for (const row of x.tBodies[0].rows) [...row.cells].forEach((cell, k) => {
-        cell.dataset.title = titles[k];
-      });
+      for (const row of x.tBodies[0].rows) [...row.cells].forEach((cell, k) => { cell.dataset.title = titles[k]; });
       x.classList.add("stacked");
     }
   }
@@ -195,10 +190,7 @@ export function mount(host, shape, ask) {
     if (hide !== undefined) {
       const columns = [...panel.querySelectorAll(".linked .col")], on = columns[hide].hidden;
       columns[hide].hidden = !on;
-      columns.forEach((x, n) => {
-        const grip = x.previousElementSibling;
-        if (grip) grip.hidden = x.hidden || columns.slice(0, n).every((y) => y.hidden);
-      });
+      for (const grip of panel.querySelectorAll(".grip")) grip.hidden = grip.nextElementSibling.hidden || !leftOf(grip);
       e.target.setAttribute("aria-pressed", on);
       return;
     }
@@ -268,18 +260,20 @@ function shownWhole(root) {
   });
 }
 
+/** The visible column before the bar between two columns. */
+function leftOf(grip) {
+  const columns = [...grip.parentElement.querySelectorAll(".col")];
+  return columns.slice(0, columns.indexOf(grip.nextElementSibling)).findLast((x) => !x.hidden);
+}
+
 /** Makes the bar between two columns move: with the pointer, or with the arrow keys. */
 function resizing(grip) {
-  const STEP = 24, LEAST = 120, columns = () => [...grip.parentElement.querySelectorAll(".col")];
-  const sides = () => {
-    const all = columns(), at = all.indexOf(grip.nextElementSibling);
-    return [all.slice(0, at).filter((x) => !x.hidden).at(-1), all[at]];
-  };
+  const STEP = 24, LEAST = 120;
   function move(by) {
-    const widths = columns().map((x) => x.offsetWidth), [left, right] = sides();
-    columns().forEach((x, n) => { if (!x.hidden) x.style.flexGrow = widths[n]; });
-    const sum = left.offsetWidth + right.offsetWidth;
-    const to = Math.min(Math.max(left.offsetWidth + by, LEAST), sum - LEAST);
+    const shown = [...grip.parentElement.querySelectorAll(".col:not([hidden])")], left = leftOf(grip);
+    const widths = shown.map((x) => x.offsetWidth), right = grip.nextElementSibling;
+    shown.forEach((x, n) => { x.style.flexGrow = widths[n]; });
+    const sum = left.offsetWidth + right.offsetWidth, to = Math.min(Math.max(left.offsetWidth + by, LEAST), sum - LEAST);
     left.style.flexGrow = to;
     right.style.flexGrow = sum - to;
     grip.setAttribute("aria-valuenow", Math.round(100 * to / sum));

@@ -69,19 +69,16 @@ def known(view: CellView) -> list[str]:
 
 
 def shape(view: CellView) -> dict[str, Any]:
-    """The data that the browser needs before its first request: titles of kernels and panes, and the open pane."""
+    """The data that the browser needs before its first request: titles of kernels and panes, and what is open."""
+    told = [(bool(kernel.graphs), kernel.seconds) for kernel in view.kernels]
     return {
         "title": view.title,
         "open": view.open,
-        "kernel": max(range(len(view.kernels)), key=lambda n: _told(view.kernels[n]), default=0),
+        # one with a gradient comes first, then the one that took longest
+        "kernel": max(range(len(told)), key=told.__getitem__, default=0),
         "kernels": [k.name for k in view.kernels],
         "panes": [[p, PANES[p].title] for p in known(view) if PANES[p].tab],
     }
-
-
-def _told(view: KernelView) -> tuple[bool, float]:
-    """How much there is to tell of a kernel: one with a gradient comes first, then the one that took longest."""
-    return bool(view.graphs), view.seconds
 
 
 def answer(view: CellView, request: str) -> Tree:

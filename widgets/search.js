@@ -54,15 +54,16 @@ function searchBar(panel, parts) {
   const told = make("span", { role: "status", "aria-live": "polite" });
   const input = make("input", { type: "search", "aria-label": `Search in ${where}`, input: () => find() });
   const bar = make("div", { class: "search" }, make("label", { class: "tg" }, "search ", input), told);
-  let hits = [], at = -1;
-  const tell = () => { told.textContent = input.value ? hits.length ? `${at + 1} of ${hits.length}`
-    : "not found" : ""; };
+  let hits = [], at = 0;
+  const go = (to) => {
+    at = to;
+    hits[at]?.();
+    told.textContent = hits.length ? `${at + 1} of ${hits.length}` : input.value ? "not found" : "";
+  };
   const find = () => {
     hits = over().flatMap((p) => p.search(input.value.trim()));
     if (!own.length) hits.push(...searchElements(panel, input.value.trim()));
-    at = hits.length ? 0 : -1;
-    hits[0]?.();
-    tell();
+    go(0);
   };
   const close = () => {
     over().forEach((p) => p.search(""));
@@ -70,12 +71,7 @@ function searchBar(panel, parts) {
     bar.remove();
     (back.isConnected ? back : panel).focus();
   };
-  const next = (step) => {
-    if (!hits.length) return;
-    at = (at + step + hits.length) % hits.length;
-    hits[at]();
-    tell();
-  };
+  const next = (step) => go((at + step + hits.length) % Math.max(hits.length, 1));
   bar.addEventListener("keydown", (e) => {
     pressed(e, { Enter: () => next(e.shiftKey ? -1 : 1), Escape: close });
     e.stopPropagation();

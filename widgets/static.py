@@ -151,10 +151,11 @@ class Static(Html):
 
     def lines(self, x: Lines) -> str:
         """As many lines as the limits allow; if not all fit, from shortly before the first statement."""
-        rows = self.coloured(x) if x.numbers == "source" else [esc(line.text) for line in x.lines]
+        rows = [esc(line.text) for line in x.lines]
         if x.numbers == "source":
             notes = {n: self.write(words) for n, words in x.notes.items()}
-            numbered = zip(x.lines, rows, strict=True)
+            texts = highlight([line.text for line in x.lines], "" if self.limits.plain else x.language, _colour)
+            numbered = zip(x.lines, texts, strict=True)
             rows = [f"{line.span_line:>4}  {t}  {notes.get(line.span_line, '')}".rstrip() for line, t in numbered]
         begin, end = 0, len(rows)
         if x.numbers == "count" and end > self.limits.code:
@@ -163,11 +164,6 @@ class Static(Html):
         left = [(begin, "… {} lines before"), (len(rows) - end, "… {} more lines")]
         before, after = ([self.write(muted(text.format(n)))] if n else [] for n, text in left)
         return self.pre([*before, *rows[begin:end], *after])
-
-    def coloured(self, x: Lines) -> list[str]:
-        """The lines with their colours, unless text is plain."""
-        texts = [line.text for line in x.lines]
-        return highlight(texts, "" if self.limits.plain else x.language, _colour)
 
     def pre(self, rows: Sequence[str]) -> str:
         return f'<pre style="{STYLE["pre"]}">' + "\n".join(rows) + "</pre>"
@@ -265,11 +261,9 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> Tree:
     if step.after.next_id > 2 * limits.ir or len(view_lines(view, step.after)) > limits.ir:
         return Block([step.name, " ", took], "leaf")
     change = changed(view, step)
-    if change is None:
-        return Block([step.name, " ", delta(change), " ", took], "noop")
     head = [step.name, " ", delta(change), " ", took]
-    if not limits.change:
-        return Block(head, "leaf")
+    if change is None or not limits.change:
+        return Block(head, "noop" if change is None else "leaf")
     before, after = (Lines(view_lines(view, kernel), "ir", "") for kernel in (step.before, step.after))
     return Fold(head, Difference(before, after, ("", "")))
 

@@ -27,9 +27,9 @@ class Frame {
   constructor(data) { Object.assign(this, { data, stacks: data.below.map(() => []) }); }
   set(name, value, n) {
     if (!name || name === "_") return;
-    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name, row = this.values.get(own) ?? {};
-    Object.assign(row, adjoint ? { adjoint: value, adjointAt: n } : { value, valueAt: n });
-    this.values.set(own, row);
+    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name;
+    const given = adjoint ? { adjoint: value, adjointAt: n } : { value, valueAt: n };
+    this.values.set(own, { ...this.values.get(own), ...given });
   }
   take([at, value], n) {
     const [text, line, kind, name, stack, carried] = this.data.s[at];
@@ -153,10 +153,9 @@ function stepper(root, ask) {
     const [value] = asking, number = Number(value), error = Math.abs(Number(given) - number);
     if (given === "") return;
     const right = given !== null && error <= CLOSE * Math.abs(number);
-    const had = quiz.contains(document.activeElement);
     asking = null;
+    if (quiz.contains(document.activeElement)) root.focus({ preventScroll: true });
     quiz.hidden = true;
-    if (had) root.focus({ preventScroll: true });
     score = [score[0] + right, score[1] + 1];
     tally.textContent = `${score[0]} of ${score[1]} predicted`;
     goTo(at + 1);
@@ -269,10 +268,7 @@ function stepper(root, ask) {
   find(".vals").replaceChildren(make("table", { class: "tb" }, make("thead", {}, make("tr", {}, ...titles)), body));
   /** A row for each name, with a checkbox beside each number that plots it. */
   function drawValues() {
-    for (const [name, row] of rows) if (!frame.values.has(name) || secret(name)) {
-      row.tr.remove();
-      rows.delete(name);
-    }
+    for (const [name, { tr }] of rows) if (!frame.values.has(name) || secret(name)) { tr.remove(); rows.delete(name); }
     for (const [name, { value, valueAt, adjoint, adjointAt }] of frame.values) {
       if (secret(name)) continue;
       if (!rows.has(name)) rows.set(name, newRow(name));
@@ -321,10 +317,7 @@ function stepper(root, ask) {
   }
   /** Draws the plots, each in elements of its own: a button may be down on one while it is drawn again. */
   function drawPlot() {
-    for (const name of drawn.keys()) if (!plots.has(name)) {
-      drawn.get(name).figure.remove();
-      drawn.delete(name);
-    }
+    for (const [name, { figure }] of drawn) if (!plots.has(name)) { figure.remove(); drawn.delete(name); }
     for (const name of plots) {
       if (!drawn.has(name)) drawn.set(name, newPlot(name));
       const points = series(name), finite = points.filter(([, y]) => Number.isFinite(y)).map(([, y]) => y);

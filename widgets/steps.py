@@ -104,11 +104,8 @@ def _not_kept(steps: StepsView, asked: str) -> str:
     if not number.isdecimal():
         return f"{number!r} is not the number of a launch"
     kept = [x.number for x in steps.launches if x.mode == mode]
-    near = [
-        max((n for n in kept if n < int(number)), default=0),
-        min((n for n in kept if n > int(number)), default=0),
-    ]
-    told = " and ".join(str(n) for n in near if n)
+    below, above = ([n for n in kept if n < int(number)], [n for n in kept if n > int(number)])
+    told = " and ".join(map(str, (*sorted(below)[-1:], *sorted(above)[:1])))
     return f"no {of} {number} of this kernel is kept" + (f"; the nearest: {told}" if told else "")
 
 

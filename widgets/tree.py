@@ -228,10 +228,9 @@ def ties(line: Line) -> dict[str, str]:
 def button(text: Tree, request: str, into: str = "", label: str = "") -> Control:
     """A button that loads the answer to the request into the slot ``into``, or, without one, opens its pane with it."""
     named = {"aria-label": label} if label else {}
-    if not into:
-        return Control("button", {"type": "button", "class": "ch", "data-get": request, **named}, text)
-    asks = {"data-item": "", "data-req": request, "data-into": into}
-    return Control("button", {"type": "button", "class": "ch offer", **asks, **named}, text)
+    fills = {"class": "ch offer", "data-item": "", "data-req": request, "data-into": into}
+    asks = fills if into else {"class": "ch", "data-get": request}
+    return Control("button", {"type": "button", **asks, **named}, text)
 
 
 def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int = 0) -> Control:

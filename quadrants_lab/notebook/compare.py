@@ -104,7 +104,8 @@ def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
     greatest = 0.0
     for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):
         size, at = difference(theirs[name], array)
-        view.difference = _difference_text(size, at, theirs[name])
+        where = f" at {_index(at)}" if at else ""
+        view.difference = f"{size:.2g}{where} of {number(theirs[name][at])}" if size else "equal"
         whole = np.abs(theirs[name][np.isfinite(theirs[name])]).max(initial=0)
         run.apart = max(run.apart, size / float(whole) if whole else size)
         if size > greatest:
@@ -126,13 +127,6 @@ def difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[float, tuple[i
     difference = np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
     at = np.unravel_index(int(np.argmax(difference)), a.shape)
     return (float(difference[at]), tuple(int(i) for i in at)) if difference[at] else (0.0, ())
-
-
-def _difference_text(size: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:
-    if not size:
-        return "equal"
-    where = f" at {_index(at)}" if at else ""
-    return f"{size:.2g}{where} of {number(home[at])}"
 
 
 def _index(at: tuple[int, ...]) -> str:

@@ -164,19 +164,28 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
     """The field that LOSS names. Raises if it is no 0-d float field with a gradient."""
     if name not in namespace:
         close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
-        cure = f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name"
-        raise QuadrantsRuntimeError(f"--grad {name}: no such name after the program", code="QL0701", help=cure)
-    found, cure = namespace[name], ""
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: no such name after the program",
+            code="QL0701",
+            help=f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name",
+        )
+    found = namespace[name]
     if not isinstance(found, Dense):
-        why = f"this is of type {type(found).__name__}, not a field"
-    elif (shape := found.shape + found.element_shape) or not found.dtype.is_float:
-        why = f"a loss is one floating point number, {name} is {found.dtype} with shape {shape}"
-        cure = "sum it into a field of shape () in a kernel, and name that"
-    elif not found.has_grad():
-        why, cure = f"{name} has no gradient", "make it with needs_grad=True"
-    else:
-        return found
-    raise QuadrantsRuntimeError(f"--grad {name}: {why}", code="QL0702", help=cure)
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: this is of type {type(found).__name__}, not a field", code="QL0702"
+        )
+    if found.shape or found.element_shape or not found.dtype.is_float:
+        shape = found.shape + found.element_shape
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: a loss is one floating point number, {name} is {found.dtype} with shape {shape}",
+            code="QL0702",
+            help="sum it into a field of shape () in a kernel, and name that",
+        )
+    if not found.has_grad():
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: {name} has no gradient", code="QL0702", help="make it with needs_grad=True"
+        )
+    return found
 
 
 def differentiate(target: Dense, launches: Launches) -> None:

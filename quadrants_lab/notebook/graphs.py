@@ -39,9 +39,12 @@ def graph(kernel: Kernel, name: str) -> Drawing:
         return drawing(_sizes(view))
     views = [g for task in view.graphs if (g := task.cfg if name == "cfg" else task.scc) is not None]
     if not views:
-        what = "stack" if view.graphs else "launched gradient"
-        cure = 'graph("cfg") has the control flow' if view.graphs else f"launch {kernel.name}.grad first"
-        raise _none(f"kernel {kernel.name} has no {what}, so there is no graph {name!r}", cure)
+        what = "launched gradient" if not view.graphs else "stack"
+        raise QuadrantsRuntimeError(
+            f"kernel {kernel.name} has no {what}, so there is no graph {name!r}",
+            code="QL0719",
+            help=f"launch {kernel.name}.grad first" if not view.graphs else 'graph("cfg") has the control flow',
+        )
     title = f"{kernel.name}: {views[0].title if len(views) == 1 else name}"
     return drawing(dot(views, title), lambda: _drawn(views))
 
@@ -71,8 +74,11 @@ def _sizes(view: KernelView) -> str:
             nodes.append(Node(f"s{stack.stack}", f"stack {stack.name}", (), "push", note))
             edges.append(Edge(f"s{stack.stack}", add(stack.size)))
     if not nodes:
-        why = f"kernel {view.name} keeps nothing on a stack, or its gradient was not launched, so there are no sizes"
-        raise _none(why, f"launch {view.name}.grad first")
+        raise QuadrantsRuntimeError(
+            f"kernel {view.name} keeps nothing on a stack, or its gradient was not launched, so there are no sizes",
+            code="QL0719",
+            help=f"launch {view.name}.grad first",
+        )
     return digraph(f"{view.name}: depth of each stack", nodes, edges)
 
 
@@ -85,10 +91,9 @@ def program(report: Report) -> Drawing:
 def _program(view: KernelView) -> Drawing:
     reports = [report for report in view.tapes if report.steps]
     if not reports:
-        cure = "launch it under a Tape in a %%qdkernel cell; or, anywhere, tape.graph() after the with"
-        raise _none(f"no program of {view.name} under a Tape was recorded, so there is no graph of it", cure)
+        raise QuadrantsRuntimeError(
+            f"no program of {view.name} under a Tape was recorded, so there is no graph of it",
+            code="QL0719",
+            help="launch it under a Tape in a %%qdkernel cell; or, anywhere, tape.graph() after the with",
+        )
     return program(reports[-1])
-
-
-def _none(why: str, help: str) -> QuadrantsRuntimeError:
-    return QuadrantsRuntimeError(why, code="QL0719", help=help)

@@ -308,17 +308,14 @@ class Panel {
     const { program } = this, canvas = make("canvas", { class: "descent", role: "img", "aria-label": "the loss over the rounds" });
     const rate = make("input", { type: "number", step: "any", value: "0.1", "aria-label": "rate" }), told = make("span", { class: "ms", role: "status" });
     const along = make("select", { "aria-label": "what is changed" }, ...this.checked.map((n) => make("option", { value: n }, program.arrays[n].name)));
-    const go = make("button", { type: "button", click: () => { this.walking ? this.rest() : this.walk(); } }, "walk downhill");
+    const go = make("button", { type: "button", click: () => walk(!this.walking) }, "walk downhill");
     const name = program.arrays[program.loss].name;
-    this.rest = () => {
-      this.walking = null;
-      go.textContent = "walk downhill";
+    const walk = (on) => {
+      this.walking = on ? [] : null;
+      go.textContent = on ? "stop" : "walk downhill";
+      if (on) this.downhill();
     };
-    this.walk = () => {
-      this.walking = [];
-      go.textContent = "stop";
-      this.downhill();
-    };
+    this.rest = () => walk(false);
     this.downhill = () => {
       const { walking, found } = this, n = Number(along.value);
       if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) { this.rest(); return; }
