@@ -1,8 +1,8 @@
 """A kernel loaded on a device behind a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
 
 The frame's words are a parameter of each launch; a frame that is too long for a parameter is copied to the device
-first. What programs write lies in separate memory (`_simt.shape.State`). It is copied back only if a kernel returns something
-or can fail. Other launches are asynchronous: reading memory waits for them.
+first. What programs write lies in separate memory (`_simt.shape.State`). It is copied back only if a kernel returns
+something or can fail. Other launches are asynchronous: reading memory waits for them.
 """
 
 from __future__ import annotations
