@@ -31,7 +31,7 @@ def _msl(kernel: Kernel, options: CompileOptions) -> tuple[int, int]:
     from quadrants_lab.backends._msl.kernel import module
 
     made = module(kernel, options)
-    return len(made.text.encode()), len(made.lines)
+    return made.bytes, made.lines
 
 
 def _spirv(kernel: Kernel, options: CompileOptions) -> tuple[int, int]:

@@ -150,7 +150,7 @@ def rows(only: str) -> Iterator[list[str]]:
         for n, mode in enumerate(("forward", "gradient")[: len(on_amd)]):
             f64 = name.endswith("f64")
             found = [*(amd(*on_amd[n], chip) for chip in CHIPS), nvidia(*on_cuda[n])]
-            lines = "no f64" if f64 else f"{len(msl(*on_metal[n]).lines):,}"
+            lines = "no f64" if f64 else f"{msl(*on_metal[n]).lines:,}"
             yield [f"{name}, {mode}", *(p.words() if p else "" for p in found), lines]
 
 

@@ -1,6 +1,5 @@
 """Device memory that the host cannot access: what copies to, from and within it have in common on every API."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import prod
 from typing import Any, TypeVar
@@ -12,9 +11,9 @@ from quadrants_lab.backends import forks
 T = TypeVar("T")
 
 
-class RemoteMemory(ABC):
-    """The memory of an array on the device; `read` and `write` copy it. Subclasses provide copies and fills of bytes,
-    in the order of launches.
+class RemoteMemory:
+    """The memory of an array, which `read` and `write` copy in the order of launches. ``storage``: what the device's
+    `allocate_storage` returned, an address or an object that has one.
 
     Like an array it has ``shape``, ``dtype``, ``ndim``, ``size`` and ``nbytes``.
     """
@@ -22,6 +21,12 @@ class RemoteMemory(ABC):
     array = None
     read_only = imported = False
     address: int
+
+    def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:
+        self._describe(device, shape, dtype)
+        self._use(device.allocate_storage(self.nbytes))
+        if self.nbytes:
+            device.fill(self.storage, self.nbytes, b"\0")
 
     def _describe(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:
         self.device = device
@@ -31,26 +36,9 @@ class RemoteMemory(ABC):
         self.size = prod(shape)
         self.nbytes = self.size * self.dtype.itemsize
 
-    @abstractmethod
     def _use(self, storage: Any) -> None:
-        """Lets the elements live in ``storage``, which the device's `allocate_storage` has returned."""
-
-    @abstractmethod
-    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        """Copies ``nbytes`` bytes from ``offset`` on to the host address ``host``, and waits for the copy."""
-
-    @abstractmethod
-    def _send(self, host: int, offset: int, nbytes: int) -> None:
-        """Copies ``nbytes`` bytes from the host address ``host``. The caller may overwrite the host's memory when this
-        returns."""
-
-    @abstractmethod
-    def _fill(self, pattern: bytes) -> None:
-        """Fills the memory by repeating one, two or four bytes."""
-
-    @abstractmethod
-    def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
-        """Copies ``nbytes`` bytes to ``offset``, from byte ``start`` on of ``other``, memory of the same device."""
+        """Makes ``storage`` the place of the elements."""
+        self.storage, self.address = storage, getattr(storage, "address", storage)
 
     # --- the host ------------------------------------------------------------------------------------------------
 
@@ -63,19 +51,19 @@ class RemoteMemory(ABC):
     def read_into(self, out: np.ndarray[Any, Any]) -> None:
         """Copies to ``out``, a C-contiguous array of this shape and dtype, after all launches so far."""
         if self.nbytes:
-            self._fetch(out.ctypes.data, 0, self.nbytes)
+            self.device.download(out.ctypes.data, self.storage, 0, self.nbytes)
 
     def item(self, key: Any) -> Any:
         """One element as a Python number. ``key``: a non-negative index for each axis."""
         out: np.ndarray[Any, Any] = np.empty((), self.dtype)
         at = int(np.ravel_multi_index(key if isinstance(key, tuple) else (key,), self.shape)) if self.ndim else 0
-        self._fetch(out.ctypes.data, at * self.dtype.itemsize, self.dtype.itemsize)
+        self.device.download(out.ctypes.data, self.storage, at * self.dtype.itemsize, self.dtype.itemsize)
         return out.item()
 
     def put(self, at: int, values: Any) -> None:
         """Writes a number, or an array of consecutive elements, from flat index ``at`` on."""
         cast: np.ndarray[Any, Any] = np.asarray(values).astype(self.dtype, order="C")
-        self._send(cast.ctypes.data, at * self.dtype.itemsize, cast.nbytes)
+        self.device.upload(self.storage, at * self.dtype.itemsize, cast.ctypes.data, cast.nbytes)
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
         """Writes the values to the memory, after broadcasting them to its shape and casting them to its dtype."""
@@ -86,10 +74,10 @@ class RemoteMemory(ABC):
             if len(pattern) == 8 and pattern[:4] == pattern[4:]:
                 pattern = pattern[:4]
             if len(pattern) <= 4:
-                self._fill(pattern)
+                self.device.fill(self.storage, self.nbytes, pattern)
                 return
         whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
-        self._send(whole.ctypes.data, 0, self.nbytes)
+        self.device.upload(self.storage, 0, whole.ctypes.data, self.nbytes)
 
     # --- copies on the device ------------------------------------------------------------------------------------
 
@@ -108,21 +96,29 @@ class RemoteMemory(ABC):
         return made
 
     def save_into(self, at: int, copy: Any) -> None:
-        """Copies elements from flat index ``at`` on into ``copy``, which an earlier `save` of the same elements
-        returned."""
-        copy._copy(0, self, at * self.dtype.itemsize, copy.nbytes)
+        """Copies the same elements as `save` into ``copy``, which `save` returned earlier."""
+        self.device.copy(copy.storage, 0, self.storage, at * self.dtype.itemsize, copy.nbytes)
 
     def restore(self, at: int, copy: Any) -> None:
         """Copies a result of `save` back to the elements from flat index ``at`` on, after all launches so far."""
-        self._copy(at * self.dtype.itemsize, copy, 0, copy.nbytes)
+        self.device.copy(self.storage, at * self.dtype.itemsize, copy.storage, 0, copy.nbytes)
 
 
 class RemoteDevice:
-    """A device whose memory the host cannot access. ``ahead``: weak references to objects whose copy on the host has
-    changed since the last launch; the next launch calls their method ``upload``. ``spare``: size in bytes -> unused
-    storage of earlier copies (`RemoteMemory.save`) and arrays."""
+    """A device whose memory the host cannot access. It copies and fills in the order of launches:
+    ``upload(storage, offset, host, nbytes)`` copies from an address of the host, which the caller may overwrite when
+    this returns; ``download(host, storage, offset, nbytes)`` waits for the copy; ``copy(to, offset, source, start,
+    nbytes)`` copies within the device; ``fill(storage, nbytes, pattern)`` repeats one, two or four bytes.
 
-    remote = True  # marks devices whose memory the host cannot access
+    ``ahead``: weak references to objects whose copy on the host was changed since the last launch; the next launch
+    calls their method ``upload``. ``spare``: the unused storage of earlier copies (`RemoteMemory.save`) and arrays, by
+    size in bytes."""
+
+    remote = True  # the host cannot access its memory
+    upload: Callable[..., None]
+    download: Callable[..., None]
+    copy: Callable[..., None]
+    fill: Callable[..., None]
 
     def __init__(self) -> None:
         self.ahead: list[Callable[[], Any]] = []

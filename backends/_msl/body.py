@@ -50,7 +50,7 @@ class Body(body.Body):
 
     def local(self, b: N.Buffer) -> str:
         """The variable of a buffer of kind "local"."""
-        return self.once(self.frame.names.of(b.name, b.name), X.name(b.dtype), "0")
+        return self.once(self.frame.named(b.name), X.name(b.dtype), X.literal(b.dtype, 0).text)
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """The variable with the number of elements of an ndarray along an axis, a long."""

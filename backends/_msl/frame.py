@@ -40,12 +40,17 @@ class FrameStruct:
             self.names.of(n, n)
         self._members: dict[int, tuple[str, int]] = {}  # byte offset -> (declaration, size in bytes)
 
+    def named(self, key: str) -> str:
+        """The name of what belongs to a buffer or argument: of ``v$18.slots``, about the stack of a variable v, it is
+        v_slots."""
+        return self.names.of(key, re.sub(r"\$\d+(?=\.)", "", key))
+
     def need(self, offset: int) -> None:
         """Adds the member at ``offset`` of the frame's head."""
         self._members[offset] = _HEAD[offset]
 
     def _member(self, offset: int, type: str, key: str, count: int, nbytes: int) -> str:
-        n = self.names.of(key, key)
+        n = self.named(key)
         self._members[offset] = (f"{type}{'' if type[-1] == '*' else ' '}{n}" + (f"[{count}]" if count else ""), nbytes)
         return f"f.{n}"
 
@@ -62,7 +67,9 @@ class FrameStruct:
         if b.in_frame:
             count = b.shape[0] if b.shape else 0
             return self._member(at, t, b.name, count, (4 if b.dtype is u1 else b.dtype.nbytes) * max(count, 1))
-        return self._member(at, "ulong" if b.kind == "heap" else f"device {t} *", b.name, 0, WORD)
+        if b.kind == "heap":
+            return self._member(at, "ulong", f"{b.name}.slots", 0, WORD)
+        return self._member(at, f"device {t} *", b.name, 0, WORD)
 
     def shape(self, b: N.Buffer) -> str:
         """The name of the member with the extents of an ndarray, an array of ulong."""

@@ -1,8 +1,10 @@
 """The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs. A table says
 which function emits which class of statement."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._clike import body as clike, control
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
@@ -24,27 +26,17 @@ _ONCE = "device Frame& f [[buffer(0)]]"
 _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_per_grid]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """The source. ``ids``: for each line the id of its IR statement, or -1. ``instructions``: how many lines of the
-    programs come from a statement."""
-
-    lines: tuple[str, ...]
-    ids: tuple[int, ...]
-    instructions: int
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
-
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
     return LOWERING
 
 
-def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) -> Module:
-    """The MSL of a kernel that is split into tasks and has no exits. ``directives``: add #line directives, which name
-    the user's source lines.
+def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    return {"msl": lambda: module(kernel, options)}
+
+
+def module(kernel: N.Kernel, options: CompileOptions) -> Stage:
+    """The source of an offloaded kernel without exits; in debug mode with #line, so that a debugger shows the user's
+    lines.
 
     Raises QuadrantsTypeError if the kernel needs f64.
     """
@@ -52,7 +44,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     kernel = lower(kernel, LOWERING, options)
     frame = FrameStruct(kernel, L.gpu_layout(kernel))
     library: dict[str, str] = {}
-    out = Source(directives)
+    out = Source(options.debug)
     for program in programs(kernel):
         out.stmt, out.span = program.task.id, program.task.span
         body = Body((program.task,), frame, library, out)
@@ -67,7 +59,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     for text in library.values():
         head += text.split("\n")
     instructions = sum(line.rstrip().endswith((";", "{")) for line in out.lines)
-    return Module((*head, *out.lines), (*[N.NO_ID] * len(head), *out.ids), instructions)
+    return Stage("msl", "\n".join([*head, *out.lines]), (*[N.NO_ID] * len(head), *out.ids), instructions)
 
 
 def _fails(s: N.Stmt) -> bool:

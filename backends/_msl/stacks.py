@@ -32,7 +32,7 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     text = index.text
     if chunk.number:
         last = b.frame.arg(f"{chunk.first}.last", u32)
-        region = b.frame.names.of((chunk.first, "slots"), f"{chunk.first}.slots")
+        region = b.frame.named(f"{chunk.first}.region")
         b.once(region, "ulong", f"ulong({last} + 1) * stride")
         text += f" + {chunk.number} * {region}" if chunk.number > 1 else f" + {region}"
     return X.made(f"{slots}[{text}]", X.PRIMARY, t, index), t

@@ -33,7 +33,7 @@ class SimtMemory(RemoteMemory):
         # atomics on bytes access a whole word, so the memory ends at a multiple of 8 bytes
         nbytes = -(-self.nbytes // 8) * 8
         spare = device.spare.get(nbytes)
-        self.address = spare.pop() if spare else driver.allocate(nbytes)
+        self._use(spare.pop() if spare else driver.allocate(nbytes))
         forks.finalize(self, _release, ref(device), driver, nbytes, self.address)
         if self.nbytes:
             driver.clear(self.address, self.nbytes)
@@ -45,7 +45,7 @@ class SimtMemory(RemoteMemory):
         made = cls.__new__(cls)
         made._describe(device, shape, dtype)
         made.imported = True
-        made.address = address
+        made._use(address)
         made.keep = keep
         return made
 
@@ -54,37 +54,10 @@ class SimtMemory(RemoteMemory):
         self.keep: Any = None
         self.stream: int | None = None  # if another library owns the memory, the stream that it uses
 
-    def _use(self, storage: int) -> None:
-        self.address = storage
-
     def save(self, at: int, size: int) -> Any:
         if self.device.captured is not None:
             raise MustWait
         return super().save(at, size)
-
-    def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
-        driver = self.device.driver
-        driver.enter()
-        driver.copy(self.address + offset, other.address + start, nbytes)
-        self.device.running = True
-
-    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        driver = self.device.driver
-        self.device.finish()  # wait here, because Ctrl-C can interrupt this wait, but not the driver's copy
-        driver.enter()
-        driver.download(host, self.address + offset, nbytes)
-
-    def _send(self, host: int, offset: int, nbytes: int) -> None:
-        if self.device.captured is not None:
-            raise MustWait
-        driver = self.device.driver
-        driver.enter()
-        driver.upload(self.address + offset, host, nbytes)
-
-    def _fill(self, pattern: bytes) -> None:
-        self.device.driver.enter()
-        self.device.driver.fill(self.address, pattern, self.nbytes // len(pattern))
-        self.device.running = True
 
 
 def _release(device: Callable[[], SimtDevice | None], driver: Any, nbytes: int, address: int) -> None:
@@ -135,6 +108,27 @@ class SimtDevice(RemoteDevice, GpuDevice):
 
     def drop_spare(self) -> None:
         _free(self.driver, self.spare)
+
+    def copy(self, to: int, offset: int, source: int, start: int, nbytes: int) -> None:
+        self.driver.enter()
+        self.driver.copy(to + offset, source + start, nbytes)
+        self.running = True
+
+    def download(self, host: int, storage: int, offset: int, nbytes: int) -> None:
+        self.finish()  # this wait, unlike the driver's copy, can be interrupted by Ctrl-C
+        self.driver.enter()
+        self.driver.download(host, storage + offset, nbytes)
+
+    def upload(self, storage: int, offset: int, host: int, nbytes: int) -> None:
+        if self.captured is not None:
+            raise MustWait
+        self.driver.enter()
+        self.driver.upload(storage + offset, host, nbytes)
+
+    def fill(self, storage: int, nbytes: int, pattern: bytes) -> None:
+        self.driver.enter()
+        self.driver.fill(storage, pattern, nbytes // len(pattern))
+        self.running = True
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
         return 0

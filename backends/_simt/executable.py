@@ -1,8 +1,8 @@
 """A kernel that is loaded through a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
 
-Each launch takes the frame's words as a parameter; a frame that is too long for a parameter is copied to the device
-first. What programs write lies in separate memory (`_simt.shape.State`), which is copied to the host only if the kernel
-returns something or can fail. Launches of other kernels are asynchronous: reading memory waits for them.
+The frame's words are a parameter of each launch; a frame that is too long for a parameter is copied to the device
+first. What programs write lies in separate memory (`_simt.shape.State`). It is copied back only if a kernel returns
+something or can fail. Other launches are asynchronous: reading memory waits for them.
 """
 
 from __future__ import annotations

@@ -66,13 +66,18 @@ def _natural(s: Site, a: X, b: X) -> bool:
     return s.range(a)[0] >= 0 and s.range(b)[0] > 0
 
 
-class Division:
-    """The rules of `LowerDivision`. ``remainder``: the device has a remainder that is right for negative operands.
-    ``calls``: code longer than an expression goes to a function."""
+@dataclass(frozen=True, slots=True)
+class LowerDivision(Parametrised):
+    """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. Only quot and rem remain, and
+    their divisors are never 0 nor, if signed, -1. If ranges show that no operand is negative, floor division is plain
+    division. ``remainder``: the device has a remainder of negative operands. ``calls``: code longer than an expression
+    becomes a function."""
 
-    def __init__(self, remainder: bool, calls: bool) -> None:
-        self.remainder = remainder
-        self.calls = calls
+    remainder: bool = True
+    calls: bool = False
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return rewrite(kernel, {n: getattr(self, n) for n in ("floordiv", "mod", "raw_div", "raw_mod")})
 
     def maybe_call(self, s: Site, make: Callable[[Site, X, X], X], a: X, b: X) -> X:
         return s.shared(s.prim, make, a, b) if self.calls else make(s, a, b)
@@ -129,20 +134,6 @@ class Division:
 
 def _unsafe_free(s: Site, b: X) -> bool:
     return not s.may_be(b, 0) and not (s.t.kind == "i" and s.may_be(b, -1))
-
-
-@dataclass(frozen=True, slots=True)
-class LowerDivision(Parametrised):
-    """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. Only quot and rem remain, and
-    their divisors are never 0 nor, if signed, -1. If ranges show that no operand is negative, floor division is plain
-    division. ``remainder``, ``calls``: see `Division`."""
-
-    remainder: bool = True
-    calls: bool = False
-
-    def __call__(self, kernel: Kernel) -> Kernel:
-        d = Division(self.remainder, self.calls)
-        return rewrite(kernel, {n: getattr(d, n) for n in ("floordiv", "mod", "raw_div", "raw_mod")})
 
 
 # --- shifts, powers, bits -------------------------------------------------------------------------------------------

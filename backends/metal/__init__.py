@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STAGES = ("msl",)  # the source
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
 probe, probe_simulation = lazily("backends.metal.apple", "probe"), lazily("backends.metal.simulator", "probe")
-lowering, stages = lazily("backends._msl.kernel", "lowering"), lazily("backends.metal.executable", "stages")
+lowering, stages = lazily("backends._msl.kernel", "lowering"), lazily("backends._msl.kernel", "stages")
 load = lazily("backends.metal.executable", "Executable")
 
 

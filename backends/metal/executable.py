@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from quadrants_lab.backends import Stage
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
-from quadrants_lab.backends._msl.kernel import Module, module
+from quadrants_lab.backends._msl.kernel import module
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.metal.apple import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.metal.device import Device, contents
@@ -24,19 +22,6 @@ _MESSAGE = re.compile(r"^[^\n]*?:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 _MOST_SHOWN = 2000  # at most so many characters of the compiler's message are shown
 
 
-def emit(kernel: N.Kernel, options: CompileOptions) -> Module:
-    """The MSL of a kernel; in debug mode with #line, so that a debugger shows the user's lines."""
-    return module(kernel, options, directives=options.debug)
-
-
-def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    def msl() -> Stage:
-        m = emit(kernel, options)
-        return Stage("msl", m.text, m.ids, m.instructions)
-
-    return {"msl": msl}
-
-
 class Executable(GpuExecutable):
     """``object`` is MSL."""
 
@@ -44,7 +29,7 @@ class Executable(GpuExecutable):
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> None:
         self.options = options
-        super().__init__(kernel, lambda: emit(kernel, options).text.encode(), cached, keep)
+        super().__init__(kernel, lambda: module(kernel, options).text.encode(), cached, keep)
 
     @property
     def source(self) -> str:
@@ -96,7 +81,7 @@ class Executable(GpuExecutable):
         found = _MESSAGE.search(words)
         if found is None or self.options.debug:  # with #line the message itself names the user's line
             return None
-        ids = emit(self.kernel, self.options).ids
+        ids = module(self.kernel, self.options).ids
         line = int(found.group(1)) - 1
         id = ids[line] if 0 <= line < len(ids) else N.NO_ID
         return next((s.span for s in walk(self.kernel.body) if s.id == id), None)

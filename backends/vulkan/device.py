@@ -1,4 +1,4 @@
-"""A session's Vulkan device, and arrays in the memory of a discrete one."""
+"""A session's Vulkan device."""
 
 from __future__ import annotations
 
@@ -29,34 +29,6 @@ _BOTH_ARMS = (
 )
 
 
-class DeviceMemory(RemoteMemory):
-    """The memory of an array on a discrete GPU. ``storage``: the `Piece` of device memory that it occupies."""
-
-    device: Device
-
-    def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
-        self._describe(device, shape, dtype)
-        self._use(device.allocate_storage(self.nbytes))
-        if self.nbytes:
-            self._fill(b"\0")
-
-    def _use(self, storage: Piece) -> None:
-        self.storage = storage
-        self.address = storage.address
-
-    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.download(host, self.storage, offset, nbytes)
-
-    def _send(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.upload(self.storage, offset, host, nbytes)
-
-    def _fill(self, pattern: bytes) -> None:
-        self.device.transfers.fill(self.storage, self.nbytes, pattern)
-
-    def _copy(self, offset: int, other: DeviceMemory, start: int, nbytes: int) -> None:
-        self.device.transfers.copy(self.storage, offset, other.storage, start, nbytes)
-
-
 @cache
 def tell_of_both_arms(name: str) -> None:
     says = f"this version of {name} reads memory for arms of an if that no thread takes"
@@ -68,7 +40,7 @@ class Device(RemoteDevice, GpuDevice):
     ``pool``: memory that the host can access; ``arrays``: memory for arrays, the same pool unless the device is
     discrete (``remote``)."""
 
-    memory = DeviceMemory
+    memory = RemoteMemory
 
     def __init__(
         self, physical: api.Physical | None = None, *, threads: int = 0, heap_budget: int = _HEAP_BUDGET,
@@ -86,7 +58,8 @@ class Device(RemoteDevice, GpuDevice):
         self.pool = Pool(self.logical, MAPPED)
         self.remote = self.logical.discrete
         self.arrays = Pool(self.logical, REMOTE) if self.remote else self.pool
-        self.transfers = Transfers(self.logical)
+        made = Transfers(self.logical)
+        self.upload, self.download, self.copy, self.fill = made.upload, made.download, made.copy, made.fill
 
     @property
     def busy(self) -> bool:
@@ -99,11 +72,11 @@ class Device(RemoteDevice, GpuDevice):
         self.logical.queue.forked()
         return False
 
-    def allocate(self, shape: tuple[int, ...], dtype: Any) -> DeviceMemory | MappedMemory:
-        """Allocates zeroed memory for a C-contiguous array; raises MemoryError if there is too little."""
-        self.finish()  # this frees unused memory, which would otherwise accumulate
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> RemoteMemory | MappedMemory:
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        self.finish()  # frees unused memory, which would otherwise accumulate
         if self.remote:
-            return DeviceMemory(self, shape, dtype)
+            return RemoteMemory(self, shape, dtype)
         nbytes = prod(shape) * np.dtype(dtype).itemsize
         return MappedMemory(self.logical.queue, self.arrays.take(nbytes), shape, dtype)
 

@@ -61,4 +61,4 @@ def test_pushes_side_by_side_are_short() -> None:
     """Adjacent pushes share a counter and a store."""
     made = module(parse_kernel(seven("f32", 64)), FAST)
     assert len(made.text) <= 2600
-    assert len(made.lines) <= 85
+    assert made.lines <= 85

@@ -14,7 +14,6 @@ import quadrants_lab as qd
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.vulkan import memory as M
-from quadrants_lab.backends.vulkan.device import DeviceMemory
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.runtime.session import current
@@ -153,8 +152,9 @@ def test_the_passes_that_are_shown_are_those_of_the_device(session: None) -> Non
 def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A field of which Python writes an element is not fetched."""
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
-    fetch = DeviceMemory._fetch
-    monkeypatch.setattr(DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
+    device = current().device
+    fetch = device.download
+    monkeypatch.setattr(device, "download", lambda *where: fetched.append(where) or fetch(*where))
     @qd.kernel
     def step():
         for i in y:
