@@ -107,7 +107,7 @@ class Session:
         self.exported, self.finds_lost = False, settings.options.get("check") == "gradients"
         self.field_observers: list[Callable[[object], None]] = []
         self.serial = next(_serials)
-        self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
+        self.ended_error: Callable[..., QuadrantsRuntimeError] = ended
         self.fast_paths, self.awake = Members(), False
         self.set_aside: list[list[tuple[Any, Any]]] = []  # the paths from before `other_fast_paths`
         self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
@@ -134,7 +134,7 @@ class Session:
     def must_live(self) -> None:
         """Raises an error if the session has ended. Hold the lock: the session ends only under it."""
         if not self.alive:
-            raise self.ended_error(f"the session on {self.settings.arch}")
+            raise self.ended_error(f"the session on {self.settings.arch}", meanwhile=True)
 
     @property
     def device(self) -> Device:
