@@ -1,6 +1,7 @@
 """Conversion of fields and ndarrays to and from numpy, torch, CuPy and DLPack, with or without a copy."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.arguments.slots import no_dtype
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
@@ -77,11 +79,11 @@ def from_torch(tensor: Any) -> npt.NDArray[Any]:
     if not isinstance(tensor, torch_tensor()):
         what = f"from_torch takes a torch tensor, not {type(tensor).__name__}"
         raise QuadrantsRuntimeTypeError(what, code="QL2012", help="from_numpy() takes numpy arrays")
-    try:
+    with suppress(TypeError):  # of bfloat16, for instance
         array: npt.NDArray[Any] = tensor.detach().cpu().numpy()
-    except TypeError as e:  # bfloat16 and complex numbers
-        raise QuadrantsRuntimeTypeError(f"from_torch: {e}", code="QL2042", help="pass x.float()") from None
-    return array
+        if array.dtype.kind != "c":
+            return array
+    raise no_dtype("what from_torch takes", tensor.dtype, "a tensor")
 
 
 def to_cupy(memory: Memory, shape: tuple[int, ...]) -> Any:

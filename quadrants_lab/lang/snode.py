@@ -32,11 +32,10 @@ from quadrants_lab.runtime import session
 
 OUT_OF_SCOPE = ("hash",)
 SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose cells can be inactive
-MAX_BYTES = 2**33  # the most bytes of a field in a sparse layout, on a device without memory on demand
-MANY_CELLS = 4096  # from this many cells in a cell of the node above on, cells are put into groups
-GROUP = 1024  # the most cells of a group
-SMALL_CELL, LARGE_CELL = 64, 512  # bytes: smaller cells share slots of a page; marks of larger cells may take pages
-LEAST_SLOT, LEAST_MARKS = 256, 64  # the fewest bytes of a slot: of elements, of marks that say which cells are active
+MAX_BYTES = 2**33  # of a field in a sparse layout on a device without memory on demand
+MANY_CELLS, GROUP = 4096, 1024  # so many in a cell of the node above are put into groups; the most cells of a group
+SMALL_CELL, LARGE_CELL = 64, 512  # bytes; smaller ones share slots of a page; marks of larger ones may take whole pages
+LEAST_SLOT, LEAST_MARKS = 256, 64  # bytes of slots: of elements, and of what says which larger cells are active
 
 
 class Axes(tuple[int, ...]):
@@ -361,6 +360,8 @@ class SNode:
         most, help = MAX_BYTES, "a field there has memory for all its cells: use fewer, or arch=qd.cpu"
         if _can().pages:
             most, help = MOST_BYTES, "there are not enough addresses for more: use fewer cells"
+        elif _can().slots:
+            most, help = 2**32, "there addresses have 32 bits: use fewer cells, or arch=qd.cpu"
         if self.sparse is not None and size > most:
             raise QuadrantsRuntimeError(
                 f"{self!r} has room for {size / 2**30:.0f} GiB of {field.dtype}, and on "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from itertools import repeat
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, ended
@@ -90,14 +91,10 @@ class TorchOp(ExternalOp):
                     code="QL2126",
                     help="give each tensor a parameter of its own, or pass torch.stack(...)",
                 )
-        wrapped = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda value: False)
-        how = ""
         if torch.jit.is_tracing():
-            how = "torch.jit.trace, which would keep the values of this call"
-        elif any(map(wrapped, tensors.values())):
-            how = "a transformation of torch.func, as vmap or grad are"
-        if how:
-            raise _not_under(self.name, how)
+            raise _not_under(self.name, "torch.jit.trace, which would keep the values of this call")
+        if any(map(_asks(torch, "is_functorch_wrapped_tensor"), tensors.values())):
+            raise _not_under(self.name, _TRANSFORMED)
 
 
 class Call:
@@ -205,6 +202,9 @@ class Call:
         return record
 
 
+_TRANSFORMED = "a transformation of torch.func, as vmap or grad are"
+
+
 @cache
 def _functions(torch: Any, name: str) -> tuple[Any, Any]:
     """The `torch.autograd.Function` for operations of this name, which torch shows in graphs and errors, and another
@@ -215,6 +215,11 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
         return call.forward(torch, ctx, tensors)
 
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        have = [g for g in grads if g is not None]
+        if any(map(_asks(torch, "is_legacy_batchedtensor"), have)):  # as torch makes for ``is_grads_batched``
+            return _for_each(torch, grads, partial(backward, ctx))
+        if any(map(_asks(torch, "is_functorch_wrapped_tensor"), have)):
+            raise _not_under(name, _TRANSFORMED)
         with torch.no_grad():
             found = ctx.call.backward(torch, ctx, grads)
         if torch.is_grad_enabled():  # create_graph=True: differentiating the gradients must be an error
@@ -240,6 +245,23 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
     once: Any = type(f"{name}_twice", (base,), {"forward": static(unchanged), "backward": static(refuse)})
     body = {"forward": static(forward), "backward": static(backward), "jvp": static(jvp)}
     return type(name, (base,), body), once
+
+
+def _asks(torch: Any, what: str) -> Callable[[Any], bool]:
+    """The function of this name by which torch tells what wraps a tensor; older versions have none, and no wrappers."""
+    asks: Callable[[Any], bool] = getattr(getattr(torch._C, "_functorch", None), what, lambda tensor: False)
+    return asks
+
+
+def _for_each(torch: Any, given: Sequence[Any], work: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The results of ``work`` for each element of a batch: some of the values ``given`` are batches of torch's only
+    vmap of this kind, at level 1, and the results are, too."""
+    is_batch = _asks(torch, "is_legacy_batchedtensor")
+    split = [
+        repeat(x) if x is None or not is_batch(x) else torch._remove_batch_dim(x, 1, 0, 0).unbind() for x in given
+    ]
+    results = zip(*[work(*each) for each in zip(*split, strict=False)], strict=True)
+    return tuple(None if r[0] is None else torch._add_batch_dim(torch.stack(r), 0, 1) for r in results)
 
 
 def _not_under(name: str, how: str) -> QuadrantsRuntimeError:

@@ -1,5 +1,7 @@
 """torch tensors as kernel arguments, their gradients, and fields and ndarrays to and from torch."""
 
+import re
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,26 @@ def refusals() -> dict[str, Any]:
         "QL2052.*meta": torch.ones(4, device="meta"),
         "QL2052.*resolve_neg": torch.ones(4)._neg_view(),
     }
+
+
+@NEEDS_F64
+@pytest.mark.parametrize("x", [
+    np.ones(2, ">f4"), np.ones(2, ">i8"), np.ones(2, np.complex64) * 1j, np.ones(2, np.longdouble),
+    torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.complex128) * 1j,
+], ids=lambda x: f"{type(x).__module__} {x.dtype}")  # fmt: skip
+def test_the_help_for_a_dtype_says_what_to_pass(x):
+    """An array that kernels take, with all that the one of the other dtype has."""
+    x, of_torch = deepcopy(x), isinstance(x, torch.Tensor)
+    with pytest.raises(ValueError, match="QL2042") as e:
+        double(x)
+    advice = re.search(r"help: pass (.*?), which", str(e.value))
+    other = eval(advice[1], {"x": x, "np": np, "torch": torch})
+    double(other.reshape(-1))
+    assert sum(map(float, other.reshape(-1))) == 4
+    field = qd.field(qd.f32, 2)
+    if of_torch or x.dtype.kind == "c":
+        with pytest.raises(ValueError, match=f"(?s)QL20(16|42).*{re.escape(advice[1])}"):
+            (field.from_torch if of_torch else field.from_numpy)(x)
 
 
 @pytest.mark.parametrize("said", refusals())

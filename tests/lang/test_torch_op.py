@@ -356,10 +356,33 @@ def test_second_derivatives_are_refused_by_name():
 
 
 @CPU_ALONE
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_batch_of_gradients_is_a_loop_over_them(recompute):
+    """``is_grads_batched`` is a vmap over the gradient."""
+
+    @qd.kernel
+    def both(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray(), z: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            y[i] = qd.sin(x[i]) * x[0] * w[i]
+            z[i] = x[i] * x[i]
+
+    op = qd.torch_op(both, outputs={"y": "x", "z": "x"}, recompute=recompute)
+    given = leaf(1, 2, 3), leaf(4, 5, 6)
+    plain, batched = (torch.autograd.functional.jacobian(op, given, vectorize=how) for how in (False, True))
+    for a, b in zip(plain, batched, strict=True):
+        assert all(map(torch.equal, a, b))
+    z = op(*given)[1]
+    (of_x,) = torch.autograd.grad(z, given[0], torch.eye(3), is_grads_batched=True)
+    assert torch.equal(of_x, torch.diag(2 * given[0].detach()))
+
+
+@CPU_ALONE
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_transformations_are_refused():
     x = leaf(1, 2)
+    y = squared(x)
     for name, run in {
+        "torch.func, as vmap": lambda: torch.func.vmap(lambda v: torch.autograd.grad(y, x, v)[0])(torch.eye(2)),
         "torch.func": lambda: torch.func.vmap(squared)(torch.ones(2, 2)),
         "torch.func.": lambda: torch.func.grad(lambda x: squared(x).sum())(x.detach()),
         "torch.jit.trace": lambda: torch.jit.trace(squared, (torch.ones(2),)),

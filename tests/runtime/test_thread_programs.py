@@ -5,6 +5,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,13 @@ def test_a_launch_that_waits_for_the_session_while_it_ends(how: Any) -> None:
     now, said = current(), list[str]()
     dispatchers = add.dispatcher, add.grad.dispatcher
     ways: list[Callable[[int], Any]] = [add, add.grad]
-    ways += [way for of in dispatchers for way in (of.call, of.last.fast, of.last.call, of.last.slowly)]
+    ways += [way for of in dispatchers for way in (of.call, of.last.fast, of.last.slowly)]
+
+    def locked(plan: Any, n: int) -> Any:
+        with now.lock:
+            return plan.call(n)
+
+    ways += [partial(locked, of.last) for of in dispatchers]
 
     def work(way: Callable[[int], Any]) -> None:
         try:
@@ -70,6 +77,7 @@ def test_a_launch_that_waits_for_the_session_while_it_ends(how: Any) -> None:
         work(way)
     assert len(said) == 2 * len(ways)
     assert all("QL2001" in words for words in said), said
+    assert all("call the kernel again" in words for words in said), "nothing can be made again"
 
 
 def test_a_tape_sees_its_launches_though_another_thread_was_about_to_take_the_fast_path() -> None:

@@ -21,19 +21,20 @@ from quadrants_lab.ir import types as T
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.keys import Named, template_key
-from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
+from quadrants_lab.runtime.memory.fitting import cure, cure_of_dtype, fitting, shown
 
 
 class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
     """Raised for an argument that the kernel's annotation does not allow."""
 
 
-def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -> ArgumentError:
-    """The error for an array of another library whose dtype the language does not have."""
+def no_dtype(what: str, dtype: object, kind: str = "an array") -> ArgumentError:
+    """The error for an array of another library whose dtype the language lacks."""
+    cure, known = cure_of_dtype(dtype), f"the dtypes are {', '.join(T.DTYPES)}"
     return ArgumentError(
         f"{what} is {kind} of {dtype}, which is no dtype of the language",
         code="QL2042",
-        help=f"{cure}the dtypes are {', '.join(T.DTYPES)}",
+        help=f"{cure}; {known}" if cure else known,
     )
 
 

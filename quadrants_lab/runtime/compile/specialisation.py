@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from dataclasses import field, replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quadrants_lab.backends import disk_cache, forks
@@ -66,6 +67,12 @@ class Clock:
     began: float = 0.0
     ended: float = 0.0
     launched: bool = False
+
+    def end(self, began: float, driver: float) -> None:
+        """Call this when the kernel is loaded. ``driver``: when that began."""
+        self.began, self.ended = began, perf_counter()
+        self.driver = self.ended - driver
+        self.whole += self.driver
 
 
 # (name with mode, clock) of the kernels that were compiled last

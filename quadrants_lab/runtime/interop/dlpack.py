@@ -73,10 +73,8 @@ def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
     """A memory object over a contiguous torch tensor on the GPU; raises ArgumentError if it is on another GPU."""
     try:
         dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
-    except TypeError as e:
-        raise ArgumentError(
-            f"{what} is a tensor of {tensor.dtype}: {e}", code="QL2042", help="pass x.float()"
-        ) from None
+    except TypeError:
+        raise no_dtype(what, tensor.dtype, "a tensor") from None
     keep = tensor.untyped_storage()
     return _imported(
         session, tensor.data_ptr(), tuple(tensor.shape), dtype, keep, stream_of(tensor), foreign, what

@@ -114,7 +114,7 @@ def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
     if tensor.layout is not torch.strided:
         raise ArgumentError(f"{what} is a tensor of layout {tensor.layout}", code="QL2043", help="pass x.to_dense()")
     if tensor.dtype in (torch.bfloat16,) or tensor.dtype.is_complex:
-        raise no_dtype(what, tensor.dtype, "a tensor", "pass x.float(); ")
+        raise no_dtype(what, tensor.dtype, "a tensor")
     if not tensor.is_contiguous():
         raise ArgumentError(
             f"{what} is a tensor that is not contiguous: shape {tuple(tensor.shape)}, strides {tensor.stride()}",

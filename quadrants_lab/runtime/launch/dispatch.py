@@ -364,10 +364,7 @@ class Dispatcher:
                 first.here.shared.add((arguments, placements), named, compiled.reads, shared)
             start = perf_counter()
             plan = self.of.make_plan(self, now, compiled, shared.launched)
-            clock = compiled.clock
-            clock.began, clock.ended = began, perf_counter()
-            clock.driver = clock.ended - start
-            clock.whole += clock.driver
+            compiled.clock.end(began, start)
             self.plans.add(key, named, compiled.reads, plan)
             return plan
 

@@ -5,6 +5,7 @@ become infinite, as in a kernel and in numpy.
 """
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = Tr
                 raise LossError(
                     f"cannot write {shown(value) or value}{index and f', element [{index}],'} into {_named(into)}: {e}",
                     code="QL2016",
-                    help=_cure_of_arrays(dtype) if shown(value) else "",
+                    help=_cure_of_arrays(dtype) if shown(value) else cure_of_dtype(values.dtype),
                 ) from None
             at += 1
 
@@ -182,6 +183,20 @@ def cure(value: Any, dtype: DType) -> str:
         return "take one element: x[i], x[None] or x.item()"
     fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64
     return f"take a wider dtype; qd.cast({value}, qd.{dtype}) wraps it" if fits else ""
+
+
+_OF_DTYPES = (  # what the name of a dtype of numpy or torch begins with -> what to pass instead
+    (r"torch\.complex", "pass torch.view_as_real(x), which has an axis more, of real and imaginary part"),
+    (r"torch\.", "pass x.float(), which has 32 bits"),
+    (r"complex|[<>]c", "pass x.view(x.real.dtype), which has real and imaginary parts in turn"),
+    (r"[<>][iuf]", "pass x.astype(x.dtype.newbyteorder('=')), which has the byte order of this machine"),
+    (r"b?float", "pass x.astype(np.float64), which has 64 bits"),
+)
+
+
+def cure_of_dtype(dtype: object) -> str:
+    """Advice for an array or tensor of a dtype that the language lacks."""
+    return next((says for pattern, says in _OF_DTYPES if re.match(pattern, str(dtype))), "")
 
 
 def _cure_of_arrays(dtype: DType) -> str:
