@@ -14,6 +14,7 @@ from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir.nodes import Pass, Random
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import where
+from quadrants_lab.ir.prims import RENAMED
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
 
 Passes = tuple[Pass, ...]
@@ -28,7 +29,7 @@ def llvm(math: LowerMath, own: str = "") -> Passes:
     """For LLVM. ``math``: the elementary functions that the device lacks; each device lacks them for f16. ``own``: see
     `LowerFormulas`."""
     return (
-        math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", "custom_jvp"), own=own), LowerDivision(),
+        math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", *RENAMED), own=own), LowerDivision(),
         lower_integers, LowerCasts(saturates=True),
     )  # fmt: skip
 
@@ -36,7 +37,7 @@ def llvm(math: LowerMath, own: str = "") -> Passes:
 def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Passes:
     """For languages like C. ``functions`` and ``formulas``: further primitives that the language lacks."""
     return (
-        lower_random, LowerMath(functions), LowerFormulas(("rsqrt", "custom_jvp", *formulas)),
+        lower_random, LowerMath(functions), LowerFormulas(("rsqrt", *RENAMED, *formulas)),
         LowerDivision(calls=True), lower_integers, lower_counts, lower_orders, LowerCasts(calls=True),
     )  # fmt: skip
 
@@ -107,7 +108,7 @@ def vulkan(
     return (
         *first, lower_local_arrays, LowerAdstacks(lockstep=True, numbered=True), Shallow(), lower_random,
         lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
-        LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
+        LowerFormulas(("rsqrt", "round", *RENAMED, *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
         LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures,
         *((AggregateAtomics(SUMMED, ("add",), bits=32),) if aggregates else ()), LowerOffsets(), LowerAtomics(native),
@@ -135,7 +136,7 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
     return (
         trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
         lower_random, LowerMath(MATH, near=options.fast_math),
-        LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
+        LowerFormulas(("rsqrt", "round", "isnan", "isinf", *RENAMED, "cast")), LowerDivision(), lower_integers,
         lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(one_thread=True),
         LowerFormulas(("min", "max", "neg", "not", "lshr")),
     )  # fmt: skip
