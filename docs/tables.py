@@ -18,7 +18,7 @@ from quadrants_lab.autodiff import diagnostics
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.op_table import OPS, Builtin
 from quadrants_lab.frontend.ops.library import FUNCTIONS
-from quadrants_lab.ir.prims import PRIMS, Prim
+from quadrants_lab.ir.prims import PRIMS, RENAMED, Prim
 
 ROOT = Path(__file__).resolve().parent.parent
 _PYTHON = ("print", "len", "range", "int", "float", "bool", "random", "randn")
@@ -98,7 +98,7 @@ class Derivatives(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         lines = ["| operation | share of a | share of b |", "|---|---|---|"]
         for p in PRIMS.values():
-            if (p.name in _SPELLING or p.rule == "float") and p.name != "custom_jvp":
+            if (p.name in _SPELLING or p.rule == "float") and p.name not in RENAMED:
                 shares = [_share(e) for e in p.adjoint] + [""] * (2 - p.arity)
                 lines.append(f"| `{_SPELLING.get(p.name) or call_of(p)}` | {' | '.join(shares)} |")
         return self.parse_text_to_nodes("\n".join(lines) + "\n")

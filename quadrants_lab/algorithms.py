@@ -90,7 +90,7 @@ def _require(scratch: Any, slots: Any, n: Any) -> None:
 
 
 @func
-def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any = 0) -> None:
     """``out[0] = sum(arr[:n])``. The order of summation is not serial, so the rounding of reals can differ."""
     s = cast(0, dtype)
     for i in range(n):
@@ -109,14 +109,14 @@ def _extreme(op: Any, empty: Template, arr: Any, out: Any, n: Any, dtype: Any) -
 
 
 @func
-def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any = 0) -> None:
     """``out[0] = min(arr[:n])``; the greatest number of the dtype if n is 0."""
     static_assert(static(dtype in _LEAST), f"reduce_min takes numbers of 32 or 64 bits, not {dtype.name}")
     _extreme(atomic_min, static(_GREATEST[dtype]), arr, out, n, dtype)
 
 
 @func
-def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any = 0) -> None:
     """``out[0] = max(arr[:n])``; the least number of the dtype if n is 0."""
     static_assert(static(dtype in _LEAST), f"reduce_max takes numbers of 32 or 64 bits, not {dtype.name}")
     _extreme(atomic_max, static(_LEAST[dtype]), arr, out, n, dtype)
@@ -177,21 +177,21 @@ def _scan(
 
 
 @func
-def exclusive_scan_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+def exclusive_scan_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any = 0) -> None:
     """``out[i] = sum(arr[:i])``"""
     static_assert(static(dtype in _LEAST), f"exclusive_scan_add takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(blocks.add, 0, arr, out, scratch, n, dtype)
 
 
 @func
-def exclusive_scan_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+def exclusive_scan_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any = 0) -> None:
     """``out[i] = min(arr[:i])``; ``out[0]`` is the greatest number of the dtype."""
     static_assert(static(dtype in _LEAST), f"exclusive_scan_min takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(min, static(_GREATEST[dtype]), arr, out, scratch, n, dtype)
 
 
 @func
-def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any = 0) -> None:
     """``out[i] = max(arr[:i])``; ``out[0]`` is the least number of the dtype."""
     static_assert(static(dtype in _LEAST), f"exclusive_scan_max takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(max, static(_LEAST[dtype]), arr, out, scratch, n, dtype)
@@ -234,7 +234,7 @@ def _is_set(flags: Any, i: Any):
 
 
 @func
-def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, log256_max_n: Any) -> None:
+def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, log256_max_n: Any = 0) -> None:
     """Copies the ``arr[i]`` whose ``flags[i]`` is not 0 to the front of ``out``, in order; ``num_out[0]``: their
     number."""
     _count(_is_set, flags, scratch, n, num_out)
@@ -261,7 +261,7 @@ def _begins(keys: Any, i: Any):
 @func
 def reduce_by_key_add(
     keys_in: Any, values_in: Any, keys_out: Any, values_out: Any, num_runs: Any, scratch: Any, n: Any, value_dtype: Any,
-    log256_max_n: Any,
+    log256_max_n: Any = 0,
 ) -> None:  # fmt: skip
     """The key of each run of equal keys and the sum of its values; ``num_runs[0]``: the number of runs."""
     _count(_begins, keys_in, scratch, n, num_runs)
@@ -327,7 +327,7 @@ def _pass(
 @func
 def sort(
     keys: Any, tmp_keys: Any, values: Any, tmp_values: Any, scratch: Any, n: Any, key_dtype: Any, has_values: Template,
-    end_bit: Template, log256_max_n: Any,
+    end_bit: Template, log256_max_n: Any = 0,
 ) -> None:  # fmt: skip
     """Sorts keys, and with ``has_values`` their values too, stably by the lowest ``end_bit`` bits, a multiple of 16.
     ``tmp_keys`` and ``tmp_values`` have the same sizes as ``keys`` and ``values``; ``n`` is a number, or an array or

@@ -149,7 +149,7 @@ class _Maker:
         for variant in variants:
             fn = _chunk_function(self.mod, f"task{number}_{variant}" if len(variants) > 1 else f"task{number}")
             body = self._body(fn, task, task.lanes)
-            if len(steps) == 1:
+            if len(steps) == 1 and body.width == 1:  # each lane is a block
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
             begin, end = self._open(body, task, number, variant)
             shares.open(body, task)

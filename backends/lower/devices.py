@@ -15,6 +15,7 @@ from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir.nodes import Pass, Random
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import where
+from quadrants_lab.ir.prims import RENAMED
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
 
 Passes = tuple[Pass, ...]
@@ -31,7 +32,7 @@ def llvm(math: LowerMath, own: str = "") -> Passes:
     """Passes for devices whose code LLVM generates. ``math``: the elementary functions that the device lacks; those of
     f16 are lacking everywhere. ``own``: see `LowerFormulas`."""
     return (
-        math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", "custom_jvp"), own=own), LowerDivision(),
+        math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", *RENAMED), own=own), LowerDivision(),
         lower_integers, LowerCasts(saturates=True),
     )  # fmt: skip
 
@@ -39,7 +40,7 @@ def llvm(math: LowerMath, own: str = "") -> Passes:
 def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Passes:
     """Passes for languages like C. ``functions`` and ``formulas``: further primitives that the language lacks."""
     return (
-        lower_random, LowerMath(functions), LowerFormulas(("rsqrt", "custom_jvp", *formulas)),
+        lower_random, LowerMath(functions), LowerFormulas(("rsqrt", *RENAMED, *formulas)),
         LowerDivision(calls=True), lower_integers, lower_counts, lower_orders, LowerCasts(calls=True),
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ def vulkan(
     return (
         *first, lower_local_arrays, LowerAdstacks(lockstep=True, numbered=True), Shallow(), lower_random,
         lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
-        LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
+        LowerFormulas(("rsqrt", "round", *RENAMED, *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
         LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures,
         *((AggregateAtomics(SUMMED, ("add",), bits=32),) if aggregates else ()), LowerOffsets(), LowerAtomics(native),
@@ -138,7 +139,7 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
     return (
         trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
         lower_random, LowerMath(MATH, near=options.fast_math),
-        LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
+        LowerFormulas(("rsqrt", "round", "isnan", "isinf", *RENAMED, "cast")), LowerDivision(), lower_integers,
         lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(one_thread=True),
         LowerFormulas(("min", "max", "neg", "not", "lshr")),
     )  # fmt: skip

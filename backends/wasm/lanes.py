@@ -20,14 +20,15 @@ from quadrants_lab.backends.wasm.ops import LOADS, STORES, TYPES
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.prims import RENAMED
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f64, i32, u1
 from quadrants_lab.ir.walk import all_are, find, of_kind, rewrite_in, types_of, uses, walk
 
 Body = Any  # stands for `emitter.Body`: the emitter imports this module
 _SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
-# primitives that `lower` replaces by operations that vectors have
-_FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")
+# `lower` expresses these by operations that vectors have
+_FORMULAS = ("isnan", "isinf", "rsqrt", "round", *RENAMED)
 _OF_FLOATS = ("floordiv", "mod", *_FORMULAS)
 _COMPARISONS = ("lt", "le", "gt", "ge")
 _BITS = {"and": "v128.and", "or": "v128.or", "xor": "v128.xor", "not": "v128.not"}

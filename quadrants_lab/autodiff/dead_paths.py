@@ -10,12 +10,12 @@ from quadrants_lab.autodiff.diagnostics import GradientWarning, refusal, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
+from quadrants_lab.ir.prims import RENAMED  # whose first operand is meant to have no derivative
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import reached, types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-_ON_PURPOSE = frozenset({"custom_jvp"})  # primitives by which the user asks for the end of a derivative
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 
 
@@ -90,7 +90,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim not in _DECISIONS:
             open_ = flows(s)
-            for a in open_ if s.prim in _ON_PURPOSE else s.args:
+            for a in open_ if s.prim in RENAMED else s.args:
                 cut = None if a in open_ and s.type.is_float and types[a].is_float else s
                 g.next.setdefault(a, []).append((s.id, cut))
         elif isinstance(s, N.Load):

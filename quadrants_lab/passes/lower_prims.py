@@ -1,20 +1,21 @@
-"""Replaces primitives that only derivatives and sizes of stacks use: `lower_custom_jvp` replaces a custom_jvp by its
-value, after differentiation; `lower_isqrt` replaces an integer square root by a loop over the bits of the result."""
+"""Primitives that only derivatives and sizes of stacks know: after differentiation `lower_custom_jvp` replaces each
+of `RENAMED` by its value, and `lower_isqrt` makes a loop over the bits of the result of each integer square root."""
 
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.prims import RENAMED
 from quadrants_lab.ir.walk import find, rewritten, substitute, types_of, walk
 from quadrants_lab.passes.dce import dce
 
 
 def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and the statements that only
-    its second operand needs are removed. Runs after the last derivative is taken."""
+    """Guarantees that there is no ``custom_jvp`` and no ``carried``: each is replaced by its first operand, and the
+    statements that only its second operand needed are dropped. Runs after the last derivative is taken."""
     ids: dict[int, int] = {}
     for s in find(kernel.body, N.Op):
-        if s.prim == "custom_jvp":
+        if s.prim in RENAMED:
             ids[s.id] = ids.get(s.args[0], s.args[0])
     if not ids:
         return kernel

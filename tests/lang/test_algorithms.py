@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from lang.user_rows import defined
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
@@ -288,3 +289,27 @@ def check_slots(op, n):
         launch()
     assert (x == before).all()
     assert (around == 77).all()
+
+
+CALLS = {  # without log256_max_n -> what the first element of the result is, of the numbers 1, 2, ..., 9
+    "reduce_add(x, out, scratch, 9, qd.f32)": 45,
+    "reduce_min(x, out, scratch, 9, qd.f32)": 1,
+    "reduce_max(x, out, scratch, 9, qd.f32)": 9,
+    "exclusive_scan_add(x, out, scratch, 9, qd.f32)": 0,
+    "select(x, flags, out, count, scratch, 9)": 2,
+    "reduce_by_key_add(flags, x, keys, out, count, scratch, 9, qd.f32)": 1,
+    "sort(keys, flags, x, out, scratch, 9, qd.i32, True, 32)": None,
+}
+
+
+@CPU_ALONE
+@pytest.mark.parametrize("call", CALLS)
+def test_the_last_parameter_may_be_left_out(session, call):
+    x, out, scratch = qd.field(qd.f32, 9), qd.field(qd.f32, 9), qd.field(qd.u32, 2048)
+    flags, keys, count = (qd.field(qd.i32, n) for n in (9, 9, 1))
+    x.from_numpy(np.arange(1, 10, dtype=np.float32))
+    flags.from_numpy(np.array([0, 1, 0, 0, 1, 1, 0, 0, 0], np.int32))
+    keys.from_numpy(np.arange(9, 0, -1, dtype=np.int32))
+    names = {"x": x, "out": out, "scratch": scratch, "flags": flags, "keys": keys, "count": count}
+    defined(qd, "@qd.kernel\ndef k():\n    qd.algorithms." + call, **names)()
+    assert (keys[0], x[0]) == (1, 9) if CALLS[call] is None else out[0] == CALLS[call]

@@ -242,6 +242,36 @@ def test_gradients_are_those_of_real_numbers() -> None:
 
 
 @CPU_ALONE
+@pytest.mark.parametrize("kind", [quant.fixed(20, max_value=8.0), quant.float(6, 20)])
+def test_second_derivatives_are_those_of_real_numbers(kind: Any) -> None:
+    """The loss is the sum of (3 x x) ** 2, by way of a number that is packed: its rounding has the slope 1."""
+    p = qd.field(kind, needs_grad=True)
+    packed((3,), p)
+    qd.root.lazy_grad()
+    x, loss = qd.field(qd.f32, 3, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.from_numpy(np.array([0.5, -1.0, 1.5], np.float32))
+
+    @qd.kernel
+    def write():
+        for i in x:
+            p[i] = 3.0 * x[i] * x[i]
+
+    @qd.kernel
+    def read():
+        for i in x:
+            loss[None] += p[i] ** 2
+
+    def program():
+        write()
+        read()
+
+    found = qd.ad.hessian_vector(program, loss, x, [1.0, 0.5, 2.0])
+    at = x.to_numpy()
+    assert x.grad.to_numpy() == pytest.approx(36 * at**3, rel=1e-4)
+    assert found == pytest.approx(108 * at**2 * [1.0, 0.5, 2.0], rel=1e-4)
+
+
+@CPU_ALONE
 def test_what_is_refused() -> None:
     group = qd.BitpackedFields(max_num_bits=32)
     x = qd.field(quant.int(20))

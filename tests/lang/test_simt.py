@@ -358,6 +358,50 @@ def test_each_worker_has_memory_of_its_own(session, size):
     np.testing.assert_array_equal(out.to_numpy(), np.arange(64 * 40).reshape(64, 40)[:, ::-1].reshape(-1))
 
 
+LANES = {  # the weight of the thread j, in kernels and in numpy; the lanes that are asked for
+    "an elementary function": (lambda j: qd.cos(0.1 * j), lambda j: np.cos(0.1 * j), None),
+    "lanes that are asked for": (lambda j: 0.5 * j, lambda j: 0.5 * j, 8),
+    "lanes that the last group does not fill": (lambda j: qd.exp(-0.2 * j), lambda j: np.exp(-0.2 * j), 16),
+}
+
+
+@pytest.mark.parametrize("size", [32, 64])
+@pytest.mark.parametrize("how", LANES)
+def test_each_lane_has_memory_of_its_own(session, how, size):
+    """Where blocks run in the lanes of a vector, several blocks of a worker run at a time."""
+    weight, right, lanes = LANES[how]
+    n, weight = 20 * size, qd.func(weight)
+    x, y = qd.field(qd.f32, n), qd.field(qd.f32, n)
+
+    @qd.func
+    def summed(i):
+        held = block.SharedArray((size,), qd.f32)
+        held[i % size] = x[i] * x[i]
+        block.sync()
+        total = 0.0
+        for j in range(size):
+            total += held[j] * weight(j)
+        y[i] = total
+
+    @qd.kernel
+    def k():
+        if qd.static(lanes is None):
+            qd.loop_config(block_dim=size)
+            for i in range(n):
+                summed(i)
+        else:
+            qd.loop_config(block_dim=size, lanes=lanes)
+            for i in range(n):
+                summed(i)
+
+    given = np.random.default_rng(3).uniform(-1, 1, n).astype(np.float32)
+    x.from_numpy(given)
+    k()
+    want = given.reshape(20, size) ** 2 @ right(np.arange(size))
+    np.testing.assert_allclose(y.to_numpy(), want.repeat(size), rtol=1e-4, atol=1e-4)
+
+
+
 # --- errors, and what every name takes ------------------------------------------------------------------------------
 
 @CPU_ALONE

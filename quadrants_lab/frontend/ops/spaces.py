@@ -89,6 +89,8 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
         raise wrong(call, "takes keywords only")
     given: dict[str, Any] = {}
     for k in call.keywords:
+        if k.arg is None:
+            raise cx.fail("QL1608", k.value)
         if k.arg not in _CONFIG:
             raise wrong(k.value, f"there is no option '{k.arg}'")
         known = given[k.arg] = cx.known(cx.expr(k.value), "QL1610", k.value, op="qd.loop_config")

@@ -119,13 +119,13 @@ def _carried(cx: Lowering, cell: Element, value: int) -> int:
     carrier = cell.mem.packed.carrier
     if carrier is None:
         return value
-    found: int = cx.b.op("custom_jvp", value, cx.b.load(carrier, (*cell.index, *cell.at)))
+    found: int = cx.b.op("carried", value, cx.b.load(carrier, (*cell.index, *cell.at)))
     return found
 
 
 def _no_value(cx: Lowering, value: int) -> int:
     """A zero that has the derivative of a value."""
-    found: int = cx.b.op("custom_jvp", cx.const(0.0, cx.b.types[value]), value)
+    found: int = cx.b.op("carried", cx.const(0.0, cx.b.types[value]), value)
     return found
 
 

@@ -21,7 +21,7 @@ from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
-from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.prims import PRIMS, RENAMED
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, f64
@@ -144,8 +144,7 @@ _Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and the va
 _END: _Signal = (N.Yield, ())
 
 _TINY: dict[Any, Any] = {t.numpy: np.finfo(t.numpy).tiny for t in (f32, f64)}
-# these only move bits, so they do not flush denormals
-_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", "custom_jvp"})
+_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", *RENAMED})  # move bits: no flush
 
 
 def _flush(value: Any) -> Any:
