@@ -20,10 +20,14 @@ from quadrants_lab.backends.llvm_binding import Machine, Module, llvm, text_of
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.importing import importing
 
-# With the default limits of three searches LLVM's time is quadratic: in the ifs of a kernel, for the number of blocks
-# considered at a time when a register is chosen (10,000) and when equal ends of blocks are merged (150); and in the
-# memory accesses of a block, for the number of accesses ordered by pairs when instructions are scheduled (1,000).
-_LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200")
+# With the default limits of four searches LLVM's time is quadratic: in the ifs of a kernel, for the number of blocks
+# considered at a time when a register is chosen (10,000) and when equal ends of blocks are merged (150); in the memory
+# accesses of a block, for the number of accesses ordered by pairs when instructions are scheduled (1,000); and in those
+# of a loop, for the number of accesses among which it looks for elements that may be in registers (250).
+_LINEAR = (
+    b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200",
+    b"-licm-mssa-max-acc-promotion=100",
+)  # fmt: skip
 _IMPROVING = ("AlwaysInliner", "SROA", "InstCombine", "SimplifyCFG")
 ENTRY_NAME = "entry"  # the name of the symbol of a kernel's code
 _names = itertools.count()
