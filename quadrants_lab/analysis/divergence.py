@@ -30,10 +30,11 @@ def divergence(
     lane has its own. A data-flow analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over
     structured control flow."""
     found = Divergence(locals, set(seeds), {*arrays})
+    known, loops = len(found.per_lane), any(find(block, N.Loop))
     while True:
         before = found.size()
         _block(found, block, False)
-        if found.size() == before:
+        if found.size() == before or not (loops or len(found.per_lane) > known):  # then values only flow downwards
             return found
 
 
