@@ -103,7 +103,7 @@ def _machine_without_gathers() -> Machine:
 def _machine_with_gathers() -> Machine:
     """A machine for which LLVM keeps gathers whole. By default it makes a branch for each lane of a gather on
     processors without AVX-512 whose gathers it takes for slow, such as Zen 3. There the gradient of `scatter` in the
-    sample mpm took four times as long to compile, and its code 1.4 times as long to run."""
+    sample mpm took four times as long to compile."""
     target_machine()
     return _machine(target().processor, f"{target().features},+fast-gather")
 
