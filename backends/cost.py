@@ -65,9 +65,10 @@ _KINDS: dict[type, str] = {
 
 
 def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, bool]:
-    """Returns (cycles, exact). A loop whose trip count is not known counts as one trip, and makes ``exact`` false.
-    ``known``: id of a value -> the value, if it is a known integer."""
-    known = {**(known or {}), **constants(block)}
+    """(cycles, exact). A loop whose trip count is not known counts as one trip, and makes ``exact`` false. ``known``:
+    constants by id, to which this adds those of the block."""
+    known = {} if known is None else known
+    known |= constants(block)
     total, exact = 0, True
     for s in block:
         if s.prim:

@@ -209,6 +209,9 @@ def _in_memory(b: Body, t: DType, row: bool) -> tuple[str, str, str]:
 
 def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
+    if buffer.role == "far":
+        b.define(s.id, s.type, b.fn.read(s.type, b.pointer(s.buffer), lanes=b.lanes(s.id), volatile=True))
+        return
     if b.uniform(s.id) or buffer.kind == "local":
         at, notes = address(b, buffer, s.index), _alignment(b, buffer, s.index) + b.tag(buffer)
         b.define(s.id, s.type, b.fn.read(s.type, at, notes, b.lanes(s.id)))
@@ -242,7 +245,10 @@ def store(b: Body, s: N.Store) -> None:
     buffer = b.kernel.buffers[s.buffer]
     t, tag = buffer.dtype, b.tag(buffer)
     array = buffer.kind == "private" and b.width > 1
-    if s.buffer in b.per_lane and not array:
+    if buffer.role == "far":  # volatile, or LLVM would make it a value again
+        lanes = b.width if s.buffer in b.per_lane else 1
+        b.fn.write(t, b.pointer(s.buffer), b.value(s.value, lanes), lanes=lanes, volatile=True)
+    elif s.buffer in b.per_lane and not array:
         ptr = b.pointer(s.buffer)
         value = b.select(b.mask, b.vector(s.value), b.fn.read(t, ptr, lanes=b.width), t)
         b.fn.write(t, ptr, value, lanes=b.width)

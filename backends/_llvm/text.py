@@ -144,15 +144,17 @@ class Function:
 
         return names, again
 
-    def read(self, t: DType, ptr: str, tag: str = "", lanes: int = 1) -> str:
-        """Reads the value at an address, a vector if ``lanes`` > 1. A u1 is a byte in memory, and true if the byte is
-        not 0."""
-        value = self.let(f"load {variable_type(t, lanes)}, ptr {ptr}{tag}")
+    def read(self, t: DType, ptr: str, tag: str = "", lanes: int = 1, volatile: bool = False) -> str:
+        """The value at an address, or the value of a variable with ``lanes``. A u1 is a byte in memory, and true if the
+        byte is not 0."""
+        value = self.let(f"load {'volatile ' * volatile}{variable_type(t, lanes)}, ptr {ptr}{tag}")
         return self.let(f"icmp ne i8 {value}, 0") if t.kind == "b" and lanes == 1 else value
 
-    def write(self, t: DType, ptr: str, value: str, tag: str = "", lanes: int = 1) -> None:
+    def write(
+        self, t: DType, ptr: str, value: str, tag: str = "", lanes: int = 1, volatile: bool = False
+    ) -> None:  # fmt: skip
         value = self.stored(t, value) if lanes == 1 else value
-        self.put(f"store {variable_type(t, lanes)} {value}, ptr {ptr}{tag}")
+        self.put(f"store {'volatile ' * volatile}{variable_type(t, lanes)} {value}, ptr {ptr}{tag}")
 
     def stored(self, t: DType, value: str) -> str:
         """The value in the form that memory holds: a u1 becomes a byte."""

@@ -20,10 +20,14 @@ from quadrants_lab.backends.llvm_binding import Machine, Module, llvm, text_of
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.importing import importing
 
-# LLVM's time on these is quadratic, up to a default limit: in a kernel's ifs, in the number of blocks considered when a
-# register is chosen (10,000) and when equal ends of blocks are merged (150); and in the accesses of a basic block, in
-# the number of accesses ordered by pairs when instructions are scheduled (1,000). The limits here keep the time linear.
-_LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200")
+# With the default limits of four searches LLVM's time is quadratic: in the ifs of a kernel, for the number of blocks
+# considered at a time when a register is chosen (10,000) and when equal ends of blocks are merged (150); in the memory
+# accesses of a block, for the number of accesses ordered by pairs when instructions are scheduled (1,000); and in those
+# of a loop, for the number of accesses among which it looks for elements that may be in registers (250).
+_LINEAR = (
+    b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200",
+    b"-licm-mssa-max-acc-promotion=100",
+)  # fmt: skip
 _IMPROVING = ("AlwaysInliner", "SROA", "InstCombine", "SimplifyCFG")
 ENTRY_NAME = "entry"  # the exported symbol of a kernel's code
 _names = itertools.count()
@@ -97,9 +101,9 @@ def _machine_without_gathers() -> Machine:
 
 @cache
 def _machine_with_gathers() -> Machine:
-    """A machine for which LLVM keeps gathers whole. By default it makes a branch for each lane of a gather, on
+    """A machine for which LLVM keeps gathers whole. By default it makes a branch for each lane of a gather on
     processors without AVX-512 whose gathers it takes for slow, such as Zen 3. There the gradient of `scatter` in the
-    sample mpm took four times as long to compile, and its code 1.4 times as long to run."""
+    sample mpm took four times as long to compile."""
     target_machine()
     return _machine(target().processor, f"{target().features},+fast-gather")
 

@@ -231,7 +231,8 @@ class _Prices:
         self.divergent_stacks = _divergent_stacks(task, found)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
-        known = {**known, **constants(block)}
+        """``known``: constants by id, to which this adds those of the block."""
+        known |= constants(block)
         one = together = 0.0
         for s in block:
             kind = self._kind(s, known)

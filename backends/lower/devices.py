@@ -9,6 +9,7 @@ from quadrants_lab.backends.lower.adstacks import LowerAdstacks
 from quadrants_lab.backends.lower.asserts import trust_asserts
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.cells import LowerCells
+from quadrants_lab.backends.lower.far_values import SpillFarValues
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.math import MATH, LowerMath
@@ -49,7 +50,7 @@ def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
         trust_asserts, lower_local_arrays, schedule, LowerCells(pages=True, wide=True),
-        LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes, *llvm(LowerMath(), own),
+        LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes, *llvm(LowerMath(), own), SpillFarValues(),
     )  # fmt: skip
 
 

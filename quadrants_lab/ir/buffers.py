@@ -29,7 +29,7 @@ class Buffer:
     - "scratch": memory that the runtime provides. ``extents`` has the size of each axis; a negative size counts as 0
     - "heap": the slots of an adstack, as many as the launch needs
     - "local": 0-d. An unsigned counter of the running iteration, less than half of the dtype's maximum; or, with
-      ``role`` "share", the running thread's part of a reduction
+      ``role`` "share", the running thread's part of a reduction, or, with "far", a value that is read much later
     - "private": an array of the running iteration, of static ``shape``. The iteration writes each element before it
       reads it
     - "shared": memory of each block of a task, of static ``shape``, zero when the block begins

@@ -430,7 +430,7 @@ class _Parser:
 
 
 _INFIX = ({"+": "add", "-": "sub"}, {"*": "mul", "//": "floordiv", "%": "mod"})
-_ROLES = ("kept", "work", "marks", "block", "flags", "share", "activity", "prints")  # roles of buffers
+_ROLES = ("kept", "work", "marks", "block", "flags", "share", "far", "activity", "prints")  # roles of buffers
 _WORDS = re.compile(r"->|\.\.|\w+|[^\w\s]")
 _PLAIN: dict[str, type[N.Stmt]] = {}
 _VALUES: dict[str, type[N.Stmt]] = {}

@@ -20,7 +20,7 @@ from quadrants_lab.ir.verify_stacks import check_stacks
 
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "private", "shared", "frame", "words")
 ROLES = {
-    "scratch": ("kept", "work", "marks", "block"), "heap": ("", "flags"), "local": ("", "share"),
+    "scratch": ("kept", "work", "marks", "block"), "heap": ("", "flags"), "local": ("", "share", "far"),
     "field": ("", "activity"), "frame": ("", "prints"),
 }  # fmt: skip
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")

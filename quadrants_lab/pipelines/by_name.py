@@ -24,6 +24,7 @@ from quadrants_lab.backends.lower.atomics import LowerAtomics
 from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.cells import LowerCells
+from quadrants_lab.backends.lower.far_values import SpillFarValues
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
@@ -98,6 +99,7 @@ PASSES: dict[str, Pass] = {
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(), trust_asserts,
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), LaneSchedule(),
         lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(), LowerCells(),
+        SpillFarValues(),
     )
 }
 
