@@ -286,7 +286,7 @@ NESTED = Layout(("pointer", "ij", 64), ("pointer", "ij", 64), ("dense", "ij", 16
 def test_a_layout_of_more_elements_than_memory(session: str) -> None:
     x, y = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)
     if session not in ("cpu", "c"):
-        most = "4 GiB(.|\n)*32 bits" if session == "wasm" else "8 GiB(.|\n)*all that could be active"
+        most = "4 GiB(.|\n)*32 bits" if session == "wasm" else "8 GiB(.|\n)*memory for all its cells"
         with pytest.raises(qd.QuadrantsRuntimeError, match=rf"QL2036(.|\n)*{most}(.|\n)*arch=qd.cpu"):
             NESTED.place(qd, x, y)
         return

@@ -30,7 +30,7 @@ def count(owner: Any, name: str) -> None:
 
 
 count(cpu, "machine_code")
-count(metal, "emit")
+count(metal, "module")
 count(c, "compiled")
 simulator.tools = SimpleNamespace(ran=simulator.tools.ran)  # of its own: others run tools, too
 count(simulator.tools, "ran")

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources de662f66591cbc3f
+; made by scripts/cpu_runtime.py from the sources 2e2b056ba30f3a8f
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4
