@@ -39,7 +39,7 @@ BAD = [
     ("%%qdkernel --grad y\n1", "launched no kernel", "needs_grad"),
     ("%%qdkernel --grad y" + WAVE + "wave()\nwave.grad()", "runs the gradients itself", "line 11"),
     ("%%qdkernel --bogus" + WAVE, "UsageError: --bogus: no such option", "--grad"),
-    ("%%qdkernel --grda y" + WAVE, "did you mean --grad?", "--shards COUNT  for a cell"),
+    ("%%qdkernel --grda y" + WAVE, "did you mean --grad?", "--shards COUNT  of a cell"),
     ("%%qdkernel --arch abacus" + WAVE, "no such backend", "cpu"),
     ("%%qdkernel --grad" + WAVE, "UsageError", "expected one argument"),
     ("%%qdkernel --grad 'y" + WAVE, "UsageError", "cannot read the options"),
