@@ -235,7 +235,7 @@ class Dense(Exchanged):
         """``arr`` in the shape of the memory; raises an error if its shape or its values do not fit."""
         shape, arr = self._live().operand.shape, as_numpy_array(arr, self)
         if arr.shape not in self._shapes():
-            raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
+            raise ValueError(f"{self!r} has shape {shape}, and what is to be written into it has shape {arr.shape}")
         check(arr, self.dtype, self)
         return np.reshape(arr, shape)
 

@@ -47,7 +47,8 @@ class Obj(Value):
     def describe(self) -> str:
         if self.value is None or self.string is not None:
             return f"{self.value!r}"
-        return f"'{self.text}' ({type(self.value).__name__})" if self.text else f"a {type(self.value).__name__}"
+        kind = type(self.value).__name__
+        return f"'{self.text}' ({kind})" if self.text else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
     static_key = property(lambda self: id(self.raw))
 
