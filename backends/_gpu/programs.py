@@ -16,8 +16,9 @@ from quadrants_lab.ir.walk import find
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``kind``: "serial", "bounds" or "range"; ``number``: the index of its task; ``group``: how many threads a group
-    has.
+    """One piece of GPU code that is launched for a task. ``kind``: "serial" (one thread runs it), "bounds" (it computes
+    the bounds of the task's loop) or "range" (it runs the loop); ``number``: the index of the task; ``group``: how many
+    threads a group has.
 
     ``inline``: every thread computes the task's bounds. ``checked``: the program does nothing if an earlier program has
     failed an assert.

@@ -16,7 +16,8 @@ _MEMBERS = "xyzw"
 
 
 def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
-    """The expression of the chunk that the buffer belongs to, in the slot with this id; and its type."""
+    """MSL for the chunk (see above) that has the values of ``buffer``, as an element of the heap, and the chunk's type.
+    ``slot``: the id of the IR value that is the index of the slot."""
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
     place = b.frame.buffer(b.frame.kernel.buffers[chunk.first])

@@ -55,8 +55,9 @@ _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 
 class CpuExecutable(Executable):
-    """A kernel's machine code. ``object``: the object code that it was linked from; ``layout``: the byte offsets in a
-    frame; ``lanes``: how many iterations a worker runs side by side, at most, in tasks that have adstacks."""
+    """A kernel's machine code. ``object``: the object code that it was linked from; ``layout``: the byte offsets of the
+    arguments in a launch frame, the block of memory that a launch passes to the code; ``lanes``: how many iterations a
+    worker runs side by side, at most, in tasks that have adstacks."""
 
     def __init__(
         self, kernel: N.Kernel, layout: L.FrameLayout, lanes: int, releases_gil: bool, obj: bytes, code: jit.Code

@@ -1,6 +1,6 @@
 """Lowers accesses to sparse layouts: an element's several indices become one index into memory that is ordered by cells
-(`ir.cell_order`). If the memory has a table, elements are stored in slots; each stretch, a fixed number of elements
-that follow each other in that order, has its own slot.
+(`ir.cell_order`). Some memories are stored in slots: the elements in this order are cut into stretches of equal length,
+each stretch can have a slot, and a table gives the index of each stretch's slot.
 
 load @x[%i, %j] becomes slot = load @x.table[1 + stretch]; load @x.cells[begin + slot * size + place]
 

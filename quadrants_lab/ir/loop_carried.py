@@ -59,7 +59,8 @@ def _yielded(block: Block, to: Params) -> list[tuple[int, int]]:
 
 
 def keep_yields(block: Block, keep: Sequence[int]) -> Block:
-    """The block, whose own Yield keeps only the values at the positions ``keep``; other terminators are unchanged."""
+    """A copy of the block whose Yield has only the values at the positions ``keep``. Yields of inner blocks are left as
+    they are, and so is a block that ends in another statement."""
     last = block[-1]
     if type(last) is not Yield:
         return block
@@ -67,7 +68,7 @@ def keep_yields(block: Block, keep: Sequence[int]) -> Block:
 
 
 def _keep_leaves(block: Block, keep: Sequence[int]) -> Block:
-    """The block, whose Breaks and Continues (`leaves`) keep only the values at the positions ``keep``."""
+    """A copy of the block whose Breaks and Continues (`leaves`) have only the values at the positions ``keep``."""
     left = {s.id for s in leaves(block)}
 
     def kept(s: Exit) -> Stmt:

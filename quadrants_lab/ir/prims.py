@@ -119,7 +119,8 @@ def _round(a: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """The power of arrays. Of two scalars numpy 2.4 takes a square root if b = 0.5, which is NaN for minus infinity."""
+    """``a`` to the power ``b``, computed by numpy as arrays. For scalars and b = 0.5, numpy 2.4 computes a square root
+    instead, and that is NaN for minus infinity, where the power is infinity."""
     return np.power(np.array([a]), np.array([b]))[0]
 
 

@@ -237,7 +237,8 @@ def _called_by(call: Callable[..., Any], base: type[T]) -> type[T]:
 
 
 class FlattenedKernel(Kernel):
-    """A kernel with parameters that are vectors, matrices or structs, or that can be fields or arrays."""
+    """A kernel whose arguments are flattened before a launch: vectors, matrices and structs become their numbers. A
+    kernel is one too if a parameter of it takes both fields and arrays."""
 
     __slots__ = ()
     __call__ = Launchable._call_flattened

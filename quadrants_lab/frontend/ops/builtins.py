@@ -182,7 +182,7 @@ _OPERATORS: dict[str, type] = {prim: op for op, (prim, _) in arith.BINARY.items(
 
 
 def _on_local(cx: Context, op: str, a: Number, b: Number, call: ast.Call) -> Number:
-    """The value of a local variable after the atomic operation ``op`` on it, which is an ordinary operation here."""
+    """The value of a local variable after ``op``. No other thread sees a local, so this needs no atomic operation."""
     if op in _OPERATORS:
         return arith.binary(cx, _OPERATORS[op], a, b, call, call, call)
     return b if op == "exchange" else arith.emit(cx, op, _common(cx, [a, b]), a, b, node=call)

@@ -183,8 +183,8 @@ class Active:
         return Active.over(getattr(getattr(found, "primal", None) or found, "snode", None), mem.offset)
 
     def emit(self, cx: Context, index: Sequence[int], leave: Callable[[], None]) -> Any:
-        """Emits the tests; for an inactive element the code that ``leave`` emits runs. Returns the key for
-        `known_active`."""
+        """Emits tests of whether the cells of the element at ``index`` are active. If one is not, the code runs
+        that ``leave`` emits. Returns the key by which `known_active` remembers that they are active."""
         if any(self.first):
             pairs = zip(index, self.first, strict=True)
             index = [cx.b.op("sub", i, cx.const(n, cx.b.types[i])) for i, n in pairs]

@@ -304,8 +304,8 @@ def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr,
 
 
 def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> V.Num:
-    """Accumulates into one number of a shared local. Raises QL1705 if the loop also accumulates into it by another
-    operation."""
+    """Emits an accumulation into one component of a local of the kernel that all iterations of a parallel loop share.
+    Raises QL1705 if the loop also accumulates into this component by another operation."""
     family = "add" if op == "sub" else op
     temp.reduced = temp.reduced or (family, cx.span(stmt))
     first, where = temp.reduced

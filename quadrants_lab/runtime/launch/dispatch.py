@@ -47,8 +47,9 @@ MakePlan = Callable[["Dispatcher", S.Session, "Compiled", "W.Launched[Plan]"], "
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What the dispatchers of all modes of a kernel share. ``ndarray_classes``: for elements that are numbers, vectors,
-    matrices; ``plain``: the classes of arguments that need no conversion; ``graph``: launch as one graph."""
+    """What the dispatchers of a kernel share; there is one for each mode (forward, gradient ..). ``ndarray_classes``:
+    those with numbers, vectors and matrices as elements; ``plain``: the classes of arguments that need no conversion;
+    ``graph``: whether the kernel is launched as one graph."""
 
     source: FunctionSource
     make_slots: Callable[[], Sequence[AnySlot]]
