@@ -44,7 +44,7 @@ from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
 from quadrants_lab.runtime.tape.report import NO_RESULT, Report, Result, report, timed
 from quadrants_lab.runtime.tape.step import Kept
-from quadrants_lab.runtime.tape.tracing import COMPILE, Tracing, write
+from quadrants_lab.runtime.tape.timeline import COMPILE, Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.tape.tracing import FORWARD, pairs
+from quadrants_lab.runtime.tape.timeline import FORWARD, pairs
 from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, Part
 from quadrants_lab.widgets.tree import count, seconds, size
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.tape.tracing import AGAIN, COMPILE, FORWARD, GRADIENT, TRACKS, Ran, as_json, pairs
+from quadrants_lab.runtime.tape.timeline import AGAIN, COMPILE, FORWARD, GRADIENT, TRACKS, Ran, as_json, pairs
 from quadrants_lab.widgets.graph import as_file
 from quadrants_lab.widgets.model import Bar, KernelView, TimelineView
 from quadrants_lab.widgets.program import program, seconds_of

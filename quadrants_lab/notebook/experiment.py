@@ -32,7 +32,7 @@ from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import report
-from quadrants_lab.runtime.tape.tracing import Tracing
+from quadrants_lab.runtime.tape.timeline import Tracing
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions

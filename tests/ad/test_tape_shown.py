@@ -12,7 +12,7 @@ import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.tape.program_graph import Fold, _repeats, program_graph
 from quadrants_lab.runtime.tape.step import StepRow
-from quadrants_lab.runtime.tape.tracing import TRACKS
+from quadrants_lab.runtime.tape.timeline import TRACKS
 
 N = 64
 

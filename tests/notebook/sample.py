@@ -16,7 +16,7 @@ from quadrants_lab.notebook.views import code_view, pass_views, stack_views, tas
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.tape.report import Report
 from quadrants_lab.runtime.tape.step import StepRow
-from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT, Ran
+from quadrants_lab.runtime.tape.timeline import FORWARD, GRADIENT, Ran
 from quadrants_lab.widgets.model import (
     ArrayView,
     BackendRun,

@@ -13,7 +13,7 @@ from notebook.test_graphs import is_dot
 from notebook.test_page import browser, page, show, view  # noqa: F401
 from playwright.sync_api import Locator, Page, expect
 
-from quadrants_lab.runtime.tape.tracing import COMPILE, Ran
+from quadrants_lab.runtime.tape.timeline import COMPILE, Ran
 from quadrants_lab.widgets.program import program, seconds_of
 from quadrants_lab.widgets.timeline import MOST_BARS, SHORT, timeline_view
 

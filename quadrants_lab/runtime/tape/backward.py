@@ -20,7 +20,7 @@ from quadrants_lab.runtime.tape.recomputation import (
 )
 from quadrants_lab.runtime.tape.stand_ins import StandIns, restore
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, overwritten, restored, state
-from quadrants_lab.runtime.tape.tracing import GRADIENT
+from quadrants_lab.runtime.tape.timeline import GRADIENT
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.keeper import Keeper

@@ -27,7 +27,7 @@ from quadrants_lab.runtime.tape.written import Overwritten, Writes, span_of
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.tape.tracing import Tracing
+    from quadrants_lab.runtime.tape.timeline import Tracing
 
 KEEP_BYTES = 1 << 30  # the most bytes that a Tape without a budget saves
 

@@ -32,7 +32,7 @@ from quadrants_lab.runtime.tape.python_writes import record_python_writes, write
 from quadrants_lab.runtime.tape.report import rows
 from quadrants_lab.runtime.tape.rerun import Rerun
 from quadrants_lab.runtime.tape.step import Item, Pending, Segment, Step, again, called, launch_gradient
-from quadrants_lab.runtime.tape.tracing import FORWARD
+from quadrants_lab.runtime.tape.timeline import FORWARD
 from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 if TYPE_CHECKING:

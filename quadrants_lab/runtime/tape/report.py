@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quadrants_lab.runtime.tape.program_graph import ProgramGraph, program_graph
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step, StepRow, Uses, uses
-from quadrants_lab.runtime.tape.tracing import Ran, Tracing
+from quadrants_lab.runtime.tape.timeline import Ran, Tracing
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:

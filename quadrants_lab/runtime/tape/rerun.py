@@ -28,7 +28,7 @@ from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called, ends, launch_gradient, uses
-from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT
+from quadrants_lab.runtime.tape.timeline import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
