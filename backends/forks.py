@@ -109,7 +109,7 @@ class Home:
             raise forked(what)
 
 
-def forked(what: str, meanwhile: bool = False) -> QuadrantsRuntimeError:
+def forked(what: str) -> QuadrantsRuntimeError:
     """The error for using a driver's object in a child of the process that opened the driver."""
     return QuadrantsRuntimeError(
         f"{what} was opened before this process was forked, and cannot be used in the child",

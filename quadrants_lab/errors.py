@@ -110,14 +110,13 @@ class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
     """A failed assert of a kernel, a failed bounds check, or an adstack overflow."""
 
 
-def ended(what: str, meanwhile: bool = False) -> QuadrantsRuntimeError:
-    """The error for using an object of a session that has ended. ``meanwhile``: another thread ended the session after
-    a launch had begun to wait for it, so that there is nothing to make again."""
-    again = "call the kernel again, with fields of the new session; or let threads that launch end before qd.init()"
+def ended(what: str) -> QuadrantsRuntimeError:
+    """The error for using an object of a session that has ended."""
     return QuadrantsRuntimeError(
         f"{what} was made before qd.reset() or a second qd.init(), which ended it",
         code="QL2001",
-        help=again if meanwhile else "make it again after qd.init()",
+        help="make it again after qd.init(); if another thread called qd.init() during a launch, call the kernel again, "
+        "with fields of the new session",
     )
 
 

@@ -27,8 +27,8 @@ _GROUPS = 16  # the fewest groups of iterations that a task should have
 _MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
 _AGGREGATED = 4  # how many vectors make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
-# Cycles that lanes must save in a launch, at least and for each statement of the task: LLVM takes 15 ms more for lanes,
-# and 0.15 ms for each statement, and this pays after 50,000 launches.
+# Cycles that lanes must save in a launch, at least and for each statement of the task: LLVM takes about 15 ms more for
+# lanes, and by an estimate 0.15 ms for each statement (Zen 3). This pays after 50,000 launches.
 _LEAST, _LEAST_OF_STATEMENT = 1000, 10
 _HORNER = 4  # vectors that make a value in loops over sines of f32 and f64: they take 4 % less time than with 2
 

@@ -20,9 +20,8 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, f64
 from quadrants_lab.ir.walk import map_blocks, reading, walk
 
-Near = dict[
-    int, tuple[int, int]
-]  # by id of a value: the id that it has since it was last read from memory, and where
+# id of a value -> (the id that it has since it was last read from memory, the place of that read in program order)
+Near = dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ class _Task:
         body = list(kernel.body)
         body[self.number] = replace(task, body=self.block(task.body, N.NO_ID, {}))
         variables = {b.name: b for b in self.far.values() if b is not None}
-        return replace(
-            kernel, body=tuple(body), buffers={**kernel.buffers, **variables}, next_id=self.next_id
-        )
+        return replace(kernel, body=tuple(body), buffers={**kernel.buffers, **variables}, next_id=self.next_id)
 
     def is_far(self, i: int, loop: int) -> bool:
         """Whether the statement at this place is far from the definition of a value."""
@@ -121,9 +118,7 @@ class _Task:
         out, near = list[N.Stmt](), dict(near)
         for s in block:
             self.place += 1
-            s = reading(
-                s, {i: self.again(i, loop, near, out.append) for i in s.operands() if self.is_far(i, loop)}
-            )
+            s = reading(s, {i: self.again(i, loop, near, out.append) for i in s.operands() if self.is_far(i, loop)})
             inside = partial(self.block, loop=s.id if isinstance(s, N.Loop) else loop, near=near)
             out.append(map_blocks(s, inside))
             for i, _ in s.defs():

@@ -30,11 +30,10 @@ def divergence(
     "Divergence analysis and optimizations" (2011), over structured control flow. ``arrays``: the buffers of kind
     "private", of which each lane has its own."""
     found = Divergence(locals, set(seeds), {*arrays})
-    known, loops = len(found.per_lane), any(find(block, N.Loop))
     while True:
         before = found.size()
         _block(found, block, False)
-        if found.size() == before or not (loops or len(found.per_lane) > known):  # then values only flow downwards
+        if found.size() == before:
             return found
 
 

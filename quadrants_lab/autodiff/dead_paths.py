@@ -7,6 +7,7 @@ from dataclasses import field
 from quadrants_lab.analysis.accesses import Access, accesses_of, for_recent, overwritten
 from quadrants_lab.autodiff.activity import flows
 from quadrants_lab.autodiff.diagnostics import GradientWarning, refusal, warning
+from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -249,3 +250,28 @@ def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str 
         cure = "use a field: arrays have none" if which == "dual" else f"pass a qd.ndarray made with {option}=True"
     labels = (Label(write, f"{name} takes a value that has a {noun}"), Label(read, "and is read here"))
     return warning("QL0407", f"the {noun} stops at {name}, which has none", labels, cure, write)
+
+
+def goes_nowhere(forward: N.Kernel, call: str) -> list[GradientWarning]:
+    """The warning that the gradient of the kernel adds nothing, because no values go from one array or field with a
+    gradient to another one. No warning if a buffer in the middle lacks the gradient, or if no buffer has one: `missing`
+    and the pass `reverse` warn of these. ``call``: the torch function whose backward launched the gradient, or ""."""
+    if not has_gradients(forward):
+        return []
+    buffers, found = forward.buffers, value_flows(forward).items()
+    flows = [(a.buffer, b.buffer, *spans) for (a, b), spans in found if a.buffer != b.buffer]
+    begins = {b for a, b, *_ in flows if buffers[a].grad}
+    into = {a: read for a, b, read, _ in flows if buffers[b].grad}
+    if not flows or begins & into.keys() or any(buffers[b].grad for b in begins):
+        return []
+    verb, spans = ("read", into) if into else ("written", {b: written for _, b, _, written in flows})
+    names = sorted(spans)
+    have, it = ("has", "it") if len(names) == 1 else ("have", "each of them")
+    cure = f"make {it} with needs_grad=True"
+    if call:
+        cure = f"a tensor that {call}.forward makes, as x.contiguous() may, requires none: make it before {call}.apply"
+    elif any(buffers[name].kind == "ndarray" for name in names):
+        cure += ", or with requires_grad=True if it is a tensor"
+    says = f"the gradient of kernel {forward.name} adds nothing: {', '.join(names)} {have} no gradient"
+    labels = tuple(Label(spans[name], f"{name} is {verb} here") for name in names)
+    return [warning("QL0425", says, labels, cure, spans[names[0]])]

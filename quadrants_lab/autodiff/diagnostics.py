@@ -155,32 +155,6 @@ def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
     )
 
 
-# (buffer read, buffer written, where it is read, where it is written), for values that go from one to the other
-Flow = tuple[str, str, Span | None, Span | None]
-
-
-def adds_nothing(kernel: N.Kernel, flows: Sequence[Flow], call: str) -> GradientWarning:
-    """The warning that the gradient adds to no other gradient, since no flow has gradients at both ends. ``call``: the
-    torch function whose backward launched the gradient, or ""."""
-    into = [flow for flow in flows if kernel.buffers[flow[1]].grad]
-    verb = "read" if into else "written"
-    ends = {a: read for a, _, read, _ in into} or {b: written for _, b, _, written in flows}
-    names = sorted(ends)
-    have, it = ("has", "it") if len(names) == 1 else ("have", "each of them")
-    cure = f"make {it} with needs_grad=True"
-    if call:
-        cure = f"a tensor that {call}.forward makes, as x.contiguous() may, requires none: make it before {call}.apply"
-    elif any(kernel.buffers[name].kind == "ndarray" for name in names):
-        cure += ", or with requires_grad=True if it is a tensor"
-    return warning(
-        "QL0425",
-        f"the gradient of kernel {kernel.name} adds nothing: {', '.join(names)} {have} no gradient",
-        tuple(Label(ends[name], f"{name} is {verb} here") for name in names),
-        cure,
-        ends[names[0]],
-    )
-
-
 def no_seed(kernel: str, buffers: Sequence[str], span: Span | None, call: str) -> GradientWarning:
     """The warning that the gradients of all these buffers, which the kernel's gradient starts from, are 0. ``call``:
     the torch function whose backward launched the gradient, or ""."""

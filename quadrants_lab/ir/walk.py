@@ -35,18 +35,8 @@ def walk(block: Block) -> Iterator[Stmt]:
 
 
 def find(block: Block, kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:
-    """The statements of this class, trait or tuple of them, at any depth, in program order. It does what `of_kind` does
-    with a `walk`, in half the time."""
-    todo = [iter(block)]
-    while todo:
-        for stmt in todo[-1]:
-            if isinstance(stmt, kind):
-                yield stmt
-            if stmt.nests:
-                todo += [iter(inner) for inner in reversed(stmt.blocks())]
-                break
-        else:
-            todo.pop()
+    """The statements of this class, trait or tuple of them, at any depth, in program order."""
+    return of_kind(walk(block), kind)
 
 
 def of_kind(items: Iterable[object], kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:

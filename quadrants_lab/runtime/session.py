@@ -107,7 +107,7 @@ class Session:
         self.exported, self.finds_lost = False, settings.options.get("check") == "gradients"
         self.field_observers: list[Callable[[object], None]] = []
         self.serial = next(_serials)
-        self.ended_error: Callable[..., QuadrantsRuntimeError] = ended
+        self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths, self.awake = Members(), False
         # the fast paths that each active `other_fast_paths` has removed
         self.set_aside: list[list[tuple[Any, Any]]] = []
@@ -136,7 +136,7 @@ class Session:
     def must_live(self) -> None:
         """Raises an error if the session has ended. Hold the lock, without which the session could end at any time."""
         if not self.alive:
-            raise self.ended_error(f"the session on {self.settings.arch}", meanwhile=True)
+            raise self.ended_error(f"the session on {self.settings.arch}")
 
     @property
     def device(self) -> Device:

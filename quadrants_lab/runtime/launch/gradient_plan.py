@@ -10,13 +10,10 @@ from typing import Any
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.facts import draws, statements
 from quadrants_lab.autodiff import diagnostics as D
-from quadrants_lab.autodiff.dead_paths import value_flows
 from quadrants_lab.autodiff.diagnostics import warn
-from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.compile.compile import tasks_ir
 from quadrants_lab.runtime.compile.specialisation import BOTH
 from quadrants_lab.runtime.interop import gradients as G
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
@@ -84,23 +81,19 @@ class GradientPlan:
         return self.plan.bind_gradients(*args)
 
     def warn_of_nothing(self) -> None:
-        """Warns if values go from one array or field to another, but no derivative does, since too few of them have
-        gradients. If none has one, the pass `reverse` says so; if one in the middle has none, `dead_paths` does."""
-        compiled = self.plan.compiled
-        kernel, node = compiled.lowered.kernel, G.running_backward()
-        if PUT_BACK.get() or self.plan.owner.constant or not has_gradients(kernel):
+        """Warns if values go from one array or field to another, but no derivative does (`dead_paths.goes_nowhere`)."""
+        from quadrants_lab.autodiff.dead_paths import goes_nowhere  # few gradients need the compiler here
+        from quadrants_lab.runtime.compile.compile import tasks_ir
+
+        compiled, node = self.plan.compiled, G.running_backward()
+        if PUT_BACK.get() or self.plan.owner.constant:
             return
-        found = value_flows(tasks_ir(kernel, compiled.options)).items()
-        flows = [(a.buffer, b.buffer, *spans) for (a, b), spans in found if a.buffer != b.buffer]
-        begins = {b for a, b, *_ in flows if kernel.buffers[a].grad}
-        ends = {a for a, b, *_ in flows if kernel.buffers[b].grad}
-        if begins & ends or any(kernel.buffers[b].grad for b in begins) or not flows:
-            return
-        nothing = D.adds_nothing(kernel, flows, "" if node is None else G.function_of(node))
+        call = "" if node is None else G.function_of(node)
+        tell = partial(warn, goes_nowhere(tasks_ir(compiled.lowered.kernel, compiled.options), call))
         if node is None:
-            warn([nothing])
-        else:
-            G.unless_passed_on(node, partial(warn, [nothing]))
+            tell()
+        elif tell.args[0]:
+            G.unless_passed_on(node, tell)
 
     def _what_must_differ(self) -> Distinct | None:
         """The arrays and fields that must not overlap, because the kernel writes one of them. None if no two of them

@@ -130,7 +130,7 @@ class Plan(F.Buffers):
         thread that has a closure of the plan, or waits in one for the lock, gets an error that names the session."""
 
         def over(*args: Any) -> Any:
-            raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}", meanwhile=True)
+            raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
 
         for closure in (*self.closures, *(noting.function for noting in self.noting.values())):
             if closure.__globals__.get("plan") is self:
