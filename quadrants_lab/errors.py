@@ -115,8 +115,8 @@ def ended(what: str) -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(
         f"{what} was made before qd.reset() or a second qd.init(), which ended it",
         code="QL2001",
-        help="make it again after qd.init(); if another thread called qd.init() during a launch, call the kernel again, "
-        "with fields of the new session",
+        help="make it again after qd.init(); if another thread called qd.init() during a launch, "
+        "call the kernel again, with fields of the new session",
     )
 
 
