@@ -107,8 +107,8 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "another_session", "arm64", "axes", "c", "cfg", "cpu", "cuda", "data_oriented", "dataclass", "dump_compile_config",
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
-    "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",
-    "vulkan", "wasm", "wrap", "x64", "x86_64", "BufferView", "Event", "GraphStatus", "Stream", "checkpoint",
+    "real_func", "recording", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op",
+    "types", "vulkan", "wasm", "wrap", "x64", "x86_64", "BufferView", "Event", "GraphStatus", "Stream", "checkpoint",
     "create_event", "create_stream", "deactivate_all_snodes", "graph", "graph_do_while", "graph_parallel",
     "graph_parallel_context", "stream_parallel", *_axes, *_dtypes,
 ]  # fmt: skip
@@ -157,6 +157,16 @@ def inspect(what: Any) -> Any:
     from quadrants_lab.notebook.saved import inspect as open_inspector
 
     return open_inspector(what)
+
+
+def recording() -> Any:
+    """A context manager that records the launches of kernels within its ``with``, as a `%%qdkernel` cell does, but
+    without checks. Its value is their inspector: in any notebook, marimo included, it displays itself as the last
+    expression of a cell; in a terminal ``print`` shows it; ``export("page.html")`` writes it to a file. Launches are
+    recorded while the ``with`` runs, in its session; an exception ends the recording and is raised again."""
+    from quadrants_lab.notebook.saved import Recording
+
+    return Recording()
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -15,6 +15,9 @@ const make = (tag, attributes = {}, ...children) => filled(document.createElemen
 /** An element of a drawing. */
 const sketch = (tag, attributes = {}, ...children) => filled(document.createElementNS(NS, tag), attributes, children);
 
+/** The element with the focus in the tree of x. In a shadow root, the document knows only the root's host. */
+const focused = (x) => x.getRootNode().activeElement;
+
 const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -55,7 +58,7 @@ function draggable(drawing, { at, move, over, still }) {
 /** Lets the wheel enlarge a drawing that has the focus; of others Ctrl does that, because the page scrolls. */
 function zoomable(drawing, zoom) {
   drawing.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && document.activeElement !== drawing) return;
+    if (!e.ctrlKey && focused(drawing) !== drawing) return;
     e.preventDefault();
     const { left, top } = drawing.getBoundingClientRect();
     zoom(Math.exp(-e.deltaY / 350), e.clientX - left, e.clientY - top, e);

@@ -39,7 +39,7 @@ export function mount(host, shape, ask) {
 
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
   /** The element inside the slot that has the focus, else null. */
-  const focusIn = (into, x = document.activeElement) => into !== x && into.contains(x) ? x : null;
+  const focusIn = (into, x = focused(root)) => into !== x && into.contains(x) ? x : null;
 
   /** Fills the slot with the answer to a request, or with what `joined` makes of the answers to several. A
       focus inside stays there. */
@@ -54,7 +54,7 @@ export function mount(host, shape, ask) {
     if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
     if (!root.contains(into)) return; // its pane was closed
-    const lost = focusIn(into) ?? (document.activeElement === document.body ? had : null);
+    const lost = focusIn(into) ?? ([document.body, null].includes(focused(root)) ? had : null);
     into.innerHTML = html;
     settle(into);
     const like = (x) => named(x) === named(lost);

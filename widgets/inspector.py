@@ -20,7 +20,7 @@ _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whos
 _RENDER = """
 const idle = () => new Promise((done) => (globalThis.requestIdleCallback ?? setTimeout)(done, { timeout: 1000 }));
 export default { async render(context) {
-  const { model } = context, { live, answers } = await unpack(model.get("bundle"));
+  const { model, el } = context, { live, answers } = await unpack(model.get("bundle"), el);
   await idle();
   return live(context, answers);
 } };

@@ -24,7 +24,7 @@ from quadrants_lab.widgets.tree import (
     seconds,
 )
 
-NONE = "no pass was recorded: run the kernel in a %%qdkernel cell"
+NONE = "no pass was recorded: run the kernel in a %%qdkernel cell or within qd.recording()"
 
 
 def changed(view: KernelView, step: PassView) -> tuple[int, int] | None:

@@ -36,7 +36,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     of the kernel's launches, ``n/array/slice`` for a picture of an array of launch n, or ``n/array/slice/row/column``
     for a value in such a picture."""
     if not view.launches:
-        return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
+        return empty("none of its launches was recorded: launch it in a %%qdkernel cell or within qd.recording()")
     if rest == ["near"]:
         return limits(view)
     if rest:

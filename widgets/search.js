@@ -17,7 +17,7 @@ const HELP = [
 /** Shows the keys as a dialog over `root`; restores the focus when it closes. */
 function help(root) {
   if (root.querySelector(".keys")) return;
-  const back = document.activeElement;
+  const back = focused(root);
   const close = () => { box.remove(); back?.focus?.(); };
   const rows = HELP.map(([k, v]) => make("tr", {}, make("th", { scope: "row" }, k), make("td", {}, v)));
   const end = make("button", { type: "button", class: "ch", click: close }, "close");
@@ -47,7 +47,7 @@ function searchElements(panel, text) {
 /** Opens the search bar of `panel` for all `parts()` (objects with a `search`), or for the part that has the
     focus. */
 function searchBar(panel, parts) {
-  const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
+  const old = panel.parentElement.querySelector(".search"), back = focused(panel);
   if (old) { old.querySelector("input").focus(); return; }
   const own = parts().filter((p) => p.host.contains(back)), over = () => own.length ? own : parts();
   const where = own.length ? own[0].label : "this pane";

@@ -154,7 +154,7 @@ function stepper(root, ask) {
     if (given === "") return;
     const right = given !== null && error <= CLOSE * Math.abs(number);
     asking = null;
-    if (quiz.contains(document.activeElement)) root.focus({ preventScroll: true });
+    if (quiz.contains(focused(root))) root.focus({ preventScroll: true });
     quiz.hidden = true;
     score = [score[0] + right, score[1] + 1];
     tally.textContent = `${score[0]} of ${score[1]} predicted`;

@@ -81,6 +81,8 @@ class _Pen:
         match tree:
             case str():
                 self.text.append(tree, style)
+            case Word(body, "chip"):
+                self.draw([body, "  "], style)
             case Word(body, kind):
                 self.draw("\n" if kind == "br" else body, f"{style} {_STYLES.get(kind, '')}".strip())
             case Block(_, "noop"):

@@ -45,7 +45,7 @@ def reproduce(
             f"no launch of {called.name} was recorded, so its arguments are not known",
             code="QL0718",
             help=f"give them: reproduce(path, {', '.join(p.name for p in called._parameters)}); launches are recorded "
-            'in %%qdkernel cells and with qd.init(check="nan")',
+            'in %%qdkernel cells, within qd.recording() and with qd.init(check="nan")',
         )
     elif instance is not None:
         args = (instance, *args)

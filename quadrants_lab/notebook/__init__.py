@@ -18,8 +18,8 @@ def load_ipython_extension(shell: Any) -> None:
 def show(kernel: Any) -> Inspection:
     """The inspector of a kernel's last recorded launches, as an object that displays itself.
 
-    Launches are recorded in `%%qdkernel` cells. For launches outside of such cells the inspector shows code, passes and
-    sizes, but no data or times.
+    Launches are recorded in `%%qdkernel` cells and within `qd.recording()`. For others the inspector shows code, passes
+    and sizes, but no data or times.
     """
     from quadrants_lab.notebook.collect import last_view
     from quadrants_lab.notebook.inspection import Inspection

@@ -94,6 +94,7 @@ def _program(view: KernelView) -> Drawing:
         raise QuadrantsRuntimeError(
             f"no program of {view.name} under a Tape was recorded, so there is no graph of it",
             code="QL0719",
-            help="launch it under a Tape in a %%qdkernel cell; or, anywhere, tape.graph() after the with",
+            help="launch it under a Tape in a %%qdkernel cell or within qd.recording(); or, anywhere, call "
+            "tape.graph() after the with",
         )
     return program(reports[-1])

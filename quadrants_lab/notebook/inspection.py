@@ -2,6 +2,7 @@
 
 import io
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -39,6 +40,16 @@ NO_ERROR = (
 )
 
 
+@dataclass(frozen=True)
+class StaticCopy:
+    """HTML that displays itself."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
 class Displayable:
     """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
     ``text`` and ``static`` are the text and the HTML of a subclass that does not compute them."""
@@ -66,6 +77,10 @@ class Displayable:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.static()}
+
+    def _display_(self) -> Any:
+        """What marimo displays: the live widget, or the static copy if there is no widget."""
+        return self.widget(secrets.token_hex(4)) or StaticCopy(self.static())
 
     def _ipython_display_(self) -> None:
         from IPython.core.getipython import get_ipython

@@ -341,7 +341,7 @@ def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
         if arg is None and slot.kind == "array":
             raise not_live(
                 plan.kernel.name, f"no launch of it was recorded, so its argument {slot.name} is not known",
-                "launch it in a %%qdkernel cell, or take a field",
+                "launch it in a %%qdkernel cell or within qd.recording(), or take a field",
             )  # fmt: skip
         args.append(arg)
     return args

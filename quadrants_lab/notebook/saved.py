@@ -1,22 +1,26 @@
-"""Inspectors in files: written with all answers, and opened again without a device or the program.
+"""Inspectors of a ``with``, and in files: written with all answers, and opened again without a device or the program.
 
     wave.export("wave.html")                a page for a browser
     wave.export("wave.html", live=True)     the same, and above it the kernel itself, which runs in the page
     wave.export("wave.json")                for qd.inspect("wave.json")
+    with qd.recording() as seen: wave()     then ``seen`` displays itself, and seen.export("wave.html") writes a page
 """
 
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.errors import QuadrantsRuntimeError, warn
 from quadrants_lab.notebook import show
+from quadrants_lab.notebook.collect import cell_view, remembered
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
 from quadrants_lab.notebook.live_page import of_kernel, of_program
 from quadrants_lab.notebook.progress import Progress
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets import live_page
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
@@ -47,6 +51,30 @@ class Saved(Displayable):
     def export(self, path: str | Path) -> Path:
         """Writes it as a page or as a copy of the file."""
         return _write(self.data, _checked(path))
+
+
+class Recording(Inspection):
+    """`qd.recording`: a context manager that records the launches within it, and afterwards their inspector."""
+
+    def __init__(self) -> None:
+        self._exit = ExitStack()
+        super().__init__(CellView("a recording", []))
+
+    def __enter__(self) -> "Recording":
+        self._recorder = self._exit.enter_context(recording())
+        self._exit.enter_context(remembered(self._recorder))
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._exit.__exit__(*raised)
+        if raised[0] is None:
+            super().__init__(cell_view("a recording", self._recorder))
+            if not self.view.kernels:
+                warn("no kernel was launched within the `with qd.recording()`, so there is nothing to inspect")
+
+    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+        """Writes the inspector to a file, as `Kernel.export` does."""
+        return export(self.view, path, iterations)
 
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def steps_view(
     gradient; or why there are none. ``past``: earlier launches of any kernel."""
     record = records.get("reverse") or records.get("forward") or next(iter(records.values()), None)
     if record is None:
-        return "none of its launches was recorded: launch it in a %%qdkernel cell"
+        return "none of its launches was recorded: launch it in a %%qdkernel cell or within qd.recording()"
     owners = [r.plan.owner for r in records.values()]
     launches = [*(r for r in past if r.plan.owner in owners), *records.values()]
     kernels = {plan: _Kernel(plan, file) for plan in {r.plan for r in launches}}

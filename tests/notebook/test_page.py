@@ -446,6 +446,29 @@ def test_keys(page: Page):
     assert "line 11:" in page.locator(".say").inner_text()
 
 
+def test_an_inspector_in_a_shadow_root_has_its_style_and_takes_keys(page: Page):
+    """marimo puts each widget into a shadow root."""
+    page.evaluate("""async () => {
+        const host = document.createElement("div"), el = document.createElement("main");
+        document.body.append(host);
+        host.attachShadow({ mode: "open" }).append(el);
+        const data = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+        const here = [...document.scripts].find((x) => x.textContent.includes("async function unpack")).textContent;
+        const unpack = new Function(`${here.slice(0, here.indexOf("const body"))}; return unpack`)();
+        const { mount, shape, answers } = await unpack(data, el);
+        mount(el, shape, async (request) => answers(request));
+        document.getElementById("view").remove();
+        host.id = "shadow";
+    }""")
+    inside = page.locator("#shadow .qdi")
+    inside.get_by_role("tab", name="Run", exact=True).click()
+    inside.get_by_role("tab", name="Run", exact=True).press("?")
+    inside.get_by_role("dialog", name="Keys").wait_for()
+    page.keyboard.press("Escape")
+    assert page.evaluate("shadow.shadowRoot.activeElement.textContent") == "Run"
+    assert inside.evaluate("x => getComputedStyle(x).borderRadius") == "6px"
+
+
 @pytest.mark.parametrize("to", ["html", "qdhtml"])
 def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_path: Path, to: str, monkeypatch):
     """For ``html`` with the settings that lie beside the notebooks."""

@@ -15,6 +15,7 @@ from quadrants_lab.__main__ import main
 from quadrants_lab.backends import wasm
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
+from quadrants_lab.widgets.inspector import Inspector
 from quadrants_lab.widgets.pack import answers, pack, unpack
 from quadrants_lab.widgets.panes import PANES
 
@@ -97,6 +98,34 @@ def test_the_command_line_writes_a_page(tmp_path, capsys):
     assert main(["inspect", str(program), "--html", str(tmp_path / "p.txt")]) == 1
     assert main(["inspect", str(tmp_path / "none.py"), "--html", str(tmp_path / "p.html")]) == 2
     assert capsys.readouterr().err.strip().splitlines()[-1] == f"{tmp_path / 'none.py'}: No such file or directory"
+
+
+def test_a_recording_outside_of_cells_displays_itself_and_is_exported(tmp_path):
+    """A Tape's steps, the data of launches and the stepper are there; an exception keeps what was recorded."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, shape=4, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
+    x.fill(0.5)
+
+    @qd.kernel
+    def wave(n: int):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                v = qd.sin(v)
+            y[None] += v
+
+    with qd.recording() as seen, qd.ad.Tape(y):
+        wave(3)
+    assert all(part in seen.text(200) for part in ("n = 3", "x.grad", "operand of sin"))
+    assert isinstance(seen._display_(), Inspector)  # marimo
+    found = unpack(held(seen.export(tmp_path / "r.html", iterations=[1]).read_text())["answers"])
+    assert "x.grad[1] +=" in html.unescape(found["0/steps/1/0/1"])
+    assert "forward" in found["0/tape"]
+    with pytest.raises(ZeroDivisionError), qd.recording():
+        print(wave(5), 1 // 0)
+    assert "n = 5" in str(qd.inspect(wave))
+    with pytest.warns(qd.QuadrantsWarning, match="no kernel was launched"), qd.recording():
+        pass
 
 
 def test_what_cannot_be_written_is_told(tmp_path, monkeypatch):
