@@ -62,9 +62,8 @@ def _direction(size: int) -> npt.NDArray[np.float64]:
 def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
     """Plan and arguments of every launch, including those in functions with custom gradients."""
     for step in launches.leaves():
-        launch = step.launch or step.inner_launch
-        if launch is not None:
-            yield launch[0], launch[1]
+        if step.launch is not None:
+            yield step.launch[:2]
 
 
 def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:

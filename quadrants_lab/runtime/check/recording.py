@@ -76,7 +76,7 @@ def beside_launches(name: str, launches: Launches, moved: Launches) -> Cause:
                 says += f": to {to}, which Python writes before launch {number + 1}"
                 return Cause("python", says, help=help, launch=number + 1)
             continue
-        (one, two), number = (None if x is None else x.launch or x.inner_launch for x in (a, b)), number + 1
+        (one, two), number = (None if x is None else x.launch for x in (a, b)), number + 1
         if one is None or two is None or one[0].owner is not two[0].owner:
             return Cause("decision", decided.format(number), launch=number)
         plan = one[0]

@@ -235,15 +235,10 @@ class Launches(Keeper):
         self, step: Step, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: tuple[Any, ...]
     ) -> None:
         """Stores in its step what was launched. ``kept``: the arguments of its gradient."""
-        launch, step.known = (summary.plan, args, number), summary
-        if self.paused:
-            step.inner_launch = launch
+        step.launch, step.known, step.inner = (summary.plan, args, number), summary, self.paused > 0
+        if step.inner:
             self._track_inner(summary, args)
-            return
-        step.launch = launch
-        if summary.recomputable:
-            step.summary = summary
-        elif summary.reverse is not None:
+        elif summary.reverse is not None and not summary.recomputable:
             step.gradient = partial(launch_gradient, summary.reverse, kept, number, step.kept)
 
     def _track_inner(self, summary: AccessSummary, args: Sequence[Any]) -> None:
@@ -313,12 +308,12 @@ class Launches(Keeper):
         self.recomputed_times[step.number] += 1
         if step.write is not None:
             write_elements(*step.write, counts=True)
-        elif step.summary is None or step.launch is None:
+        elif (summary := step.summary) is None or step.launch is None:
             raise recomputation.not_recomputable("of them failed")
         else:
             hold = self.account.hold(step.own)
             launch = step.launch[0].owner.launch if self.tracing is None else self.tracing.launch
-            kept = again(launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
+            kept = again(launch, *step.launch, quiet=summary.prints, keep=step.own > 0)
             if keep:
                 step.kept, step.holds = kept, [hold]
         return step
@@ -332,7 +327,7 @@ class Launches(Keeper):
     def repeat_guarded(self) -> None:
         """Runs all steps again with checked indices, because memory may hold values that the program never has."""
         for step in self.leaves():
-            if step.launch is not None:
+            if step.launch is not None and not step.inner:
                 plan, args, number = step.launch
                 last = plan.here.last_plan
                 try:
@@ -351,7 +346,7 @@ class Launches(Keeper):
 
     def read_without_gradient(self) -> list[str]:
         """The names, in kernels, of real-valued buffers without a gradient that launches read."""
-        plans = {x.launch[0].kernel.name: x.launch[0] for x in self.leaves() if x.launch is not None}
+        plans = {x.launch[0].kernel.name: x.launch[0] for x in self.leaves() if x.launch is not None and not x.inner}
         return [
             b.name for plan in plans.values() for b in plan.compiled.lowered.kernel.buffers.values()
             if b.name in plan.reads and b.dtype.is_float and b.kind in ("field", "ndarray") and not b.grad

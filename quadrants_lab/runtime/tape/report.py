@@ -123,8 +123,7 @@ def rows(launches: Keeper) -> Callable[[], Rows]:
                 by = "qd.ad.checkpoint" if item.by_hand else "the budget"
                 why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
             for leaf in leaves:
-                launch = leaf.launch or leaf.inner_launch
-                what = launch[0].kernel.name if launch is not None else leaf.what
+                what = leaf.launch[0].kernel.name if leaf.launch is not None else leaf.what
                 own = leaf.nbytes if stretch < 0 else 0
                 used = _used(leaf, first, names, known)
                 found[0].append(StepRow(what, own, stretch, 0, why or _why(leaf, tracked), *used))
@@ -169,8 +168,7 @@ def _sorted(used: Sequence[Uses], names: _Names) -> Sorted:
 def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, Sorted]) -> tuple[Any, ...]:
     """The last fields of a step's row: what it reads and writes, what of it has a gradient, and what was saved of it.
     ``known``: plan -> the first three, for plans that use the same memory in each launch."""
-    launch = step.launch or step.inner_launch
-    plan = None if launch is None or launch[0].takes_arrays else launch[0]
+    plan = None if step.launch is None or step.launch[0].takes_arrays else step.launch[0]
     if plan not in known or plan is None:
         known[plan] = _sorted(uses(step, first), names)
     reads, writes, differentiable = known[plan]

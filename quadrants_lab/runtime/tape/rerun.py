@@ -75,9 +75,8 @@ class Rerun(Recording):
         plans = []
         for step in steps:
             step.uses = uses(step, launches.names)
-            summary, launch = step.known, step.launch or step.inner_launch
-            if summary is not None and launch is not None:
-                writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
+            if (summary := step.known) is not None:
+                writes.update(id(memory_at(place, step.args)) for _, place, _, _ in summary.writes)
                 plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
                 step.what = summary.name
             if step.by_data:  # other elements may be overwritten in the next run, so the whole boxes are saved
@@ -428,7 +427,7 @@ class Rerun(Recording):
         the recording is of no use any more."""
         self._rest()
         for step in self.steps:
-            step.launch = step.inner_launch = step.summary = step.known = step.call = None
+            step.launch = step.known = step.call = None
             step.gradient = step.repeat = None
             step.ends = []
 
