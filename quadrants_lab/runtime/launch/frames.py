@@ -19,6 +19,7 @@ from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.specialisation import Compiled, load_cached
 from quadrants_lab.runtime.memory import identity as M
 from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.memory.refusals import refusal
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
@@ -157,12 +158,7 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
             if frame.buffer(name) - frame.buffer(other) == offset:
                 continue
             if offset or array.nbytes != of.nbytes:
-                raise A.ArgumentError(
-                    f"arguments {name!r} and {other!r} of kernel {frame.exe.kernel.name} overlap, and it writes "
-                    "to one of them: this device copies each array by itself",
-                    code="QL2053",
-                    help="pass the whole array once, or a copy of a part",
-                )
+                raise refusal("QL2053", f"arguments {name!r} and {other!r}", kernel=frame.exe.kernel.name)
             frame.set_buffer(name, frame.buffer(other))
             unbind = None
     return unbind
