@@ -20,8 +20,8 @@ from quadrants_lab.ir import types as T
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.keys import Named, template_key
-from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
-from quadrants_lab.runtime.memory.refusals import COPY, no_dtype, refusal
+from quadrants_lab.runtime.memory.fitting import fitting
+from quadrants_lab.runtime.memory.refusals import COPY, cure, no_dtype, refusal, shown
 
 
 class _Slot:
