@@ -3,8 +3,8 @@ about this machine that Quadrants has in `qd.lang.misc` and `qd.interop`."""
 
 from typing import Any
 
-from quadrants_lab.lang.arch import Arch, cpu
-from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync, why_not
+from quadrants_lab.lang.arch import Arch, cpu, why_not
+from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime import session
 
