@@ -32,13 +32,15 @@ MANY = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """How a launch uses a memory: the memory's serial, and its name in the first kernel that used it."""
+    """How a launch uses a memory: the memory's serial, and its name in the first kernel that used it; in a report, a
+    name that no other memory has, and how many bytes the Tape ``kept`` of the values that the launch overwrote."""
 
     serial: int
     name: str
     reads: bool
     writes: bool
     differentiable: bool
+    kept: int = 0
 
 
 @dataclass(slots=True)
@@ -419,19 +421,14 @@ class Kept:
 class StepRow:
     """A row of the report for a step. ``what``: the kernel, or "Python" for writes from Python. ``bytes``: how many
     were saved for this step alone. ``stretch``: its index in the report's stretches, -1 if it is in none. ``times``:
-    how often it was recomputed. ``why``: why it was saved or recomputed. ``reads``, ``writes``: the fields that it
-    uses, by their names in the first kernel that used them; ``differentiable``: those with a gradient. ``kept``:
-    (field, bytes) for the values that the step overwrote."""
+    how often it was recomputed. ``why``: why it was saved or recomputed. ``uses``: what it reads and writes."""
 
     what: str
     bytes: int
     stretch: int
     times: int
     why: str
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    differentiable: tuple[str, ...] = ()
-    kept: tuple[tuple[str, int], ...] = ()
+    uses: tuple[Uses, ...] = ()
 
 
 class Pending(NamedTuple):
