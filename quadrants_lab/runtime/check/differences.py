@@ -151,6 +151,13 @@ def overwrite(touched: Any, values: npt.NDArray[Any]) -> None:
         touched.put(..., values)
 
 
+def put_back(touched: Any, values: npt.NDArray[Any]) -> None:
+    """Like `overwrite`, and counts the write."""
+    overwrite(touched, values)
+    if isinstance(touched, Memory):
+        touched.version += 1
+
+
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
     """A context manager: at its end, all arrays that the steps access, and their gradients, get the values back that
@@ -163,6 +170,4 @@ def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None
         yield
     finally:
         for touched, values in saved:
-            overwrite(touched, values)
-            if isinstance(touched, Memory):
-                touched.version += 1
+            put_back(touched, values)

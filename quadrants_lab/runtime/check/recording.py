@@ -17,7 +17,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.by_hand import Forward, misplaced
 from quadrants_lab.runtime.check.cause import Cause
-from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, overwrite
+from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, put_back
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -141,10 +141,9 @@ class _Written(Observer):
 
     def put_back(self) -> None:
         for touched, values, filled in self.before_any.values():
-            overwrite(touched, values)
-            if isinstance(touched, Memory):
-                touched.version += 1
-                touched.python_wrote = touched.version if filled else touched.python_wrote
+            put_back(touched, values)
+            if filled:
+                touched.python_wrote = touched.version
 
 
 def checked_run(program: Callable[[], object]) -> QuadrantsError | None:

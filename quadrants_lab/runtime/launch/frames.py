@@ -90,6 +90,10 @@ class Buffers:
         others = {name: args[n] for n, name in self.array_slots if M.memory_of(args[n]) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
+    def numpy_arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Maps the name of each argument that is a numpy array to the array."""
+        return {name: args[n] for n, name in self.array_slots if isinstance(args[n], np.ndarray)}
+
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
         """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel ignores it."""
         lowered = self.compiled.lowered
@@ -117,6 +121,11 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
         assert memory.order == executable.kernel.buffers[name].order, f"{name} is in another order than the kernel's"
         frame.set_buffer(name, memory.address)
     return frame
+
+
+def bind(frame: Frame, name: str, memory: Memory) -> None:
+    frame.set_buffer(name, memory.address)
+    frame.set_extents(name, memory.operand.shape)
 
 
 def ended_frame(frame: Frame) -> Any:
@@ -237,15 +246,10 @@ class Scratch:
         self.memories[name] = memory
         self.sized, self.shapes[name] = None, memory.operand.shape
         for frame in self.frames():
-            self.set(frame, name)
+            bind(frame, name, memory)
             if shape is not None:
                 frame.set_buffer(name, memory.address + at * memory.dtype.nbytes)
                 frame.set_extents(name, shape)
-
-    def set(self, frame: Frame, name: str) -> None:
-        memory = self.memories[name]
-        frame.set_buffer(name, memory.address)
-        frame.set_extents(name, memory.operand.shape)
 
     def kept(self) -> KeptBuffers:
         """The buffers that the last launch saved for its gradient."""
@@ -297,10 +301,10 @@ class Scratch:
         kernel = put_back(of.kernel)
         executable = load_cached(kernel, of.compiled.options, of.session)
         frame: Frame = executable.frame(of.session.device)
-        for name, memory in (of.fields | self.memories).items():
+        for name, memory in of.fields.items():
             frame.set_buffer(name, memory.address)
-        for name in self.memories:
-            self.set(frame, name)
+        for name, memory in self.memories.items():
+            bind(frame, name, memory)
         launch_slowly(frame, of.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:

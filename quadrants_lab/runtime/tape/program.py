@@ -50,7 +50,7 @@ class Calls(Observer):
         name = plan.kernel.name
         if any(memory is not None and memory.foreign for memory in map(memory_of, args)):
             self.why_not = f"kernel {name} uses memory of another library"
-        elif any(isinstance(a, np.ndarray) for a in args):
+        elif plan.numpy_arrays(args):
             self.why_not = f"kernel {name} uses a numpy array"
         elif plan.compiled.returns:
             self.why_not = f"kernel {name} returns a value to Python"

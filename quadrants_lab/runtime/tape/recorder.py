@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
@@ -191,8 +189,7 @@ class Launches(Keeper):
         for name, memory in memories.items():
             self.names.setdefault(id(memory), name)
         if self.repeatable:
-            touched: list[Any] = [*memories.values(), *(a for a in args if isinstance(a, np.ndarray))]
-            for one in touched:
+            for one in (*memories.values(), *plan.numpy_arrays(args).values()):
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
         summary = AccessSummary(plan, args)
@@ -258,18 +255,17 @@ class Launches(Keeper):
         reverse = summary.reverse
         if reverse is None or summary.recomputable:
             return args, []
-        reads = reverse.primal_reads
-        slots = zip(reverse.slots, args, strict=True)
-        copied = [isinstance(arg, np.ndarray) and slot.name in reads for slot, arg in slots]
-        if not any(copied):
+        copied = {n: a for n, a in reverse.numpy_arrays(args).items() if n in reverse.primal_reads}
+        if not copied:
             return args, []
-        nbytes = sum(arg.nbytes for arg, copy in zip(args, copied, strict=True) if copy)
+        nbytes = sum(array.nbytes for array in copied.values())
         name = reverse.kernel.name
         account = self.room(nbytes, lambda: (f"arrays, which the gradient of kernel {name} reads", ()))
         hold = account.hold(nbytes)
         if account.short:
             return args, [hold]
-        return tuple([arg.copy() if copy else arg for arg, copy in zip(args, copied, strict=True)]), [hold]
+        slots = zip(reverse.slots, args, strict=True)
+        return tuple([arg.copy() if slot.name in copied else arg for slot, arg in slots]), [hold]
 
     def for_the_next_run(self) -> Rerun | None:
         """Ends one use of a recording. Returns an object that compares the launches of the next use with it; None if
