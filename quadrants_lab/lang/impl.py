@@ -35,18 +35,9 @@ class Runtime:
     """The part of Quadrants' runtime object that programs use."""
 
     short_circuit_operators = True
-
-    @property
-    def print_full_traceback(self) -> bool:
-        return bool(cfg.print_full_traceback)
-
-    @property
-    def default_fp(self) -> Any:
-        return cfg.default_fp
-
-    @property
-    def default_ip(self) -> Any:
-        return cfg.default_ip
+    print_full_traceback = property(lambda self: bool(cfg.print_full_traceback))
+    default_fp = property(lambda self: cfg.default_fp)
+    default_ip = property(lambda self: cfg.default_ip)
 
     @property
     def prog(self) -> session.Session:
