@@ -19,6 +19,7 @@ from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.op_table import OPS, Builtin
 from quadrants_lab.frontend.ops.library import FUNCTIONS
 from quadrants_lab.ir.prims import PRIMS, RENAMED, Prim
+from quadrants_lab.runtime.memory import refusals
 
 ROOT = Path(__file__).resolve().parent.parent
 _PYTHON = ("print", "len", "range", "int", "float", "bool", "random", "randn")
@@ -188,13 +189,15 @@ class Codes(SphinxDirective):
 
 
 def messages() -> Iterator[Message]:
-    """Those of the tables of the front end and of derivatives, and those that the other modules write where they raise
-    them."""
+    """Those of the tables of the front end, of derivatives and of arguments, and those that the other modules write
+    where they raise them."""
     for code, row in TABLE.items():
         kind = "warning" if code.startswith(_WARNINGS) else row.error.__name__.removeprefix("Quadrants")
         yield Message(code, kind, _holes(row.message), _holes(row.help))
     for code, (message, _, help) in diagnostics.TABLE.items():
         yield Message(code, "CompilationError", _holes(message), _holes(help))
+    for code, (message, help) in refusals.TABLE.items():
+        yield Message(code, "ArgumentError", _holes(message), _holes(help))
     for folder in ("quadrants_lab", "backends"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             module = ast.parse(file.read_text())

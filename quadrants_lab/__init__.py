@@ -49,7 +49,7 @@ with _importing():
     )
     from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
     from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
-    from quadrants_lab.lang.dtypes import __all__ as _dtypes
+    from quadrants_lab.lang.dtypes import Layout, __all__ as _dtypes
     from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
     from quadrants_lab.lang.elsewhere import missing_attribute
     from quadrants_lab.lang.fields import field, ndarray
@@ -64,7 +64,6 @@ with _importing():
     from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
     from quadrants_lab.lang.matrix import Matrix, Vector
     from quadrants_lab.lang.quantised import BitpackedFields
-    from quadrants_lab.lang.shapes import Layout
     from quadrants_lab.lang.snode import (
         NAMED_AXES as _axes,
         FieldsBuilder,

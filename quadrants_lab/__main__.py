@@ -2,29 +2,60 @@
 
 import argparse
 import json
+import math
 import os
 import runpy
 import sys
 import traceback
+from collections.abc import Mapping
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.kernel import Kernel, Launchable
 from quadrants_lab.runtime.backend import names
 from quadrants_lab.runtime.observe.observers import KEEPS_LAST, unwatched, watch
 
+# name of a class, whose module only some commands import -> properties that are added to its fields
+_MORE = {"Available": ("runs",), "Cause": ("file", "line", "statement"), "Report": ("right",), "Verdict": ("good",)}
+
 
 def _json(value: Any) -> None:
-    from quadrants_lab.notebook.plain import plain
+    print(json.dumps(_plain(value), indent=1))
 
-    print(json.dumps(plain(value), indent=1))
+
+def _plain(value: Any) -> Any:
+    """The value as dicts, lists, strings, numbers, True, False and None. Dataclasses are dicts; NaN and infinities are
+    the strings "nan", "inf" and "-inf", because JSON has no such numbers."""
+    from quadrants_lab.runtime.record.inspect import Sizes
+
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Span):
+        return {"file": value.file, "line": value.line, "column": value.col + 1}
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {f.name: getattr(value, f.name) for f in fields(value)}
+        named |= {name: getattr(value, name) for name in _MORE.get(type(value).__name__, ())}
+        return {name: _plain(v) for name, v in named.items()}
+    if isinstance(value, Sizes):
+        return {"stacks": _plain(tuple(value)), **_plain(vars(value))}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def backends(as_json: bool = False) -> int:
     """Prints each backend with its devices, or why it cannot be used here; returns 1 if none can."""
-    from quadrants_lab.notebook.backends import Backends
+    from quadrants_lab.notebook.compare import Backends
 
     found = Backends()
     if as_json:

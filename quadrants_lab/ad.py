@@ -19,7 +19,7 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.weak import Table
-from quadrants_lab.lang import hessian
+from quadrants_lab.lang import forward_mode
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad, primals
 from quadrants_lab.lang.dense import Dense, ScalarNdarray
 from quadrants_lab.lang.derivatives import check_has_derivative
@@ -407,7 +407,7 @@ def hessian_vector(program: Callable[[], object], loss: Any, x: Any, v: Any, mem
     """
     tape = Tape(loss, memory=memory)
     tape._caller = "hessian_vector", 6
-    return hessian.hessian_vector(program, tape, x, v)
+    return forward_mode.hessian_vector(program, tape, x, v)
 
 
 def check(

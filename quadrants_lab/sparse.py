@@ -7,8 +7,8 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.lang.dense import Field
+from quadrants_lab.lang.dtypes import Shape, check_shape
 from quadrants_lab.lang.elsewhere import missing_attribute
-from quadrants_lab.lang.shapes import Shape, check_shape
 from quadrants_lab.lang.snode import SPARSE, axes, root
 from quadrants_lab.lang.struct import StructType
 from quadrants_lab.lang.struct_field import StructField

@@ -12,11 +12,13 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, ref, template
 from quadrants_lab.lang.buffer_view import BufferViewType
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
-from quadrants_lab.lang.dtypes import __all__ as _dtypes
+from quadrants_lab.lang.dtypes import (
+    Layout,  # noqa: F401  # of qd.types.enums
+    __all__ as _dtypes,
+)
 from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
 from quadrants_lab.lang.quantised import quant
-from quadrants_lab.lang.shapes import Layout  # noqa: F401  # of qd.types.enums
 from quadrants_lab.lang.struct import StructType, struct
 
 __all__ = [  # noqa: PLE0604  # the list holds strings

@@ -160,7 +160,7 @@ def untimed(report: Report) -> list[Ran]:
     for n, step in enumerate(steps):
         kept += step.bytes + begins.get(n, 0)
         found.append(Ran(step.what, FORWARD, n, n + 1, kept, n, ""))
-        if step.differentiable:
+        if any(use.differentiable for use in step.uses):
             found.append(Ran(step.what, GRADIENT, end - n - 1, end - n, kept, n, ""))
     for number, s in enumerate(report.stretches, 1):
         times = max(step.times for step in steps[s.first : s.first + s.steps])

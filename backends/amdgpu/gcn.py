@@ -6,8 +6,7 @@ from typing import Any
 from quadrants_lab.backends import forks, llvm_binding as binding
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends._simt.body import Target
-from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.body import Target, module
 from quadrants_lab.backends.amdgpu import SHAPE, WAVES
 from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled
 from quadrants_lab.ir.nodes import Kernel

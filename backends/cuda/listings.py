@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from quadrants_lab.backends import Stage, tools
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
-from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.body import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.nodes import Kernel

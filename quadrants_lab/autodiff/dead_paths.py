@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from quadrants_lab.analysis.accesses import Access, accesses_of, for_recent, overwritten
-from quadrants_lab.autodiff.activity import flows
+from quadrants_lab.autodiff.derivative_expressions import flows
 from quadrants_lab.autodiff.diagnostics import GradientWarning, refusal, warning
 from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.errors import Label

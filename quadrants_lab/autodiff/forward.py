@@ -7,7 +7,7 @@ from quadrants_lab.analysis.accesses import Accesses, accesses_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.autodiff import derivative_expressions
 from quadrants_lab.autodiff.access import conflicts, repeated_reads
-from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.derivative_expressions import active_values
 from quadrants_lab.autodiff.diagnostics import of_atomic, refusal
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, replay, winners_of
 from quadrants_lab.ir import nodes as N

@@ -7,9 +7,9 @@ from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import size_types
 from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
+from quadrants_lab.autodiff.derivative_expressions import active_values
 from quadrants_lab.autodiff.diagnostics import refusal, warn, warning
 from quadrants_lab.autodiff.keeps import (
     NOTHING,

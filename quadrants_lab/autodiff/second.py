@@ -11,7 +11,7 @@ along v.
 
 from dataclasses import replace
 
-from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.derivative_expressions import active_values
 from quadrants_lab.autodiff.diagnostics import refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find, rewrite

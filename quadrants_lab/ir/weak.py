@@ -14,11 +14,16 @@ def has_weak(value: Any) -> bool:
     return bool(type(value).__weakrefoffset__)
 
 
+def strong(value: Any) -> Callable[[], Any]:
+    """A function that returns the object, and keeps it alive."""
+    return lambda: value
+
+
 def weak(value: Any, gone: Any = None) -> Callable[[], Any]:
     """A function that returns the object as long as the program has it, and ``gone`` afterwards. If Python cannot refer
     weakly to the object, the function keeps it alive."""
     if not has_weak(value):
-        return lambda: value
+        return strong(value)
     found = ref(value)
     return found if gone is None else lambda: gone if (alive := found()) is None else alive
 

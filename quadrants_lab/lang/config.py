@@ -7,13 +7,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from threading import enumerate as threads, get_ident
 from typing import Any
 
-from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, default_path
 from quadrants_lab.errors import (
     QuadrantsError,
@@ -351,7 +348,7 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
     ignored = f"{printing[0]} prints" if printing else "QD_DUMP_IR writes" if _is_on("dump_ir") else ""
     if ignored:
         warnings.warn(f"{ignored} nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=3)
-    chosen = _usable(_from_environment("arch", arch), values["enable_fallback"], values["simulate"])
+    chosen = A.usable(_from_environment("arch", arch), values["enable_fallback"], values["simulate"])
     capabilities, device = backend(chosen.backend).CAPABILITIES, values["device"]
     if device and not capabilities.many:
         raise QuadrantsRuntimeError(f"qd.init: device={device}, and {chosen.name} has one device here", code="QL2032")
@@ -453,45 +450,3 @@ def _from_environment(name: str, given: Any) -> Any:
         what = f'environment variable {key}={value} overridden by qd.init argument "{name}"'
         warnings.warn(what, QuadrantsWarning, stacklevel=4)
     return given
-
-
-def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
-    """The first usable arch among ``asked``, which is one arch or a list; the CPU for None."""
-    if asked is None:
-        return A.cpu
-    wanted = [A.find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
-    reasons = []
-    for candidate in wanted:
-        reason = why_not(candidate, simulate)
-        if not reason:
-            return candidate
-        reasons.append(f"{candidate.name}: {reason}")
-    message = "; ".join(reasons)
-    if not fallback:
-        raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
-    warnings.warn(f"{message.rstrip('.')}; falling back to the CPU", QuadrantsWarning, stacklevel=4)
-    return A.cpu
-
-
-@cache
-def _load_compiler() -> None:
-    """Starts to import, in the background, the modules that a process needs for its first kernel. Meanwhile the caller
-    waits for a device."""
-    modules = "quadrants_lab.runtime.launch.gradient_plan", "quadrants_lab.runtime.compile.compile"
-    forks.start(lambda: [import_module(name) for name in modules], name="imports")
-
-
-def why_not(arch: A.Arch, simulate: bool) -> str:
-    """The reason why kernels cannot run on this arch on this machine; "" if they can. With ``simulate`` a simulation of
-    the arch is good enough."""
-    if arch.backend == "cpu":
-        return "" if arch is A.cpu else f"this machine's processor is {A.cpu.name}"
-    name = f"quadrants_lab.backends.{arch.backend}"
-    if find_spec(name) is None:
-        return "this backend does not exist yet"
-    _load_compiler()
-    module = import_module(name)
-    reason = str(module.probe())
-    if reason and simulate and hasattr(module, "probe_simulation"):
-        return str(module.probe_simulation())
-    return reason

@@ -27,7 +27,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import compare
 from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.cause import Cause, because
-from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
+from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, put_back, restore, saved
 from quadrants_lab.runtime.check.dot_product import seed_gradients
 from quadrants_lab.runtime.check.recording import beside_launches, checked_run, touched, why_not_ours
 from quadrants_lab.runtime.check.report import Report
@@ -85,8 +85,7 @@ def _checked(
             for name, x in fields.items():
                 stale = [c for c in map(_stale_cause, warned.values()) if c is not None]
                 causes += why_not_ours(name, *left[name], launches, loss, stale)
-                x.grad._memory.put(..., left[name][0])
-                x.grad._memory.version += 1
+                put_back(x.grad._memory, left[name][0])
         elif not report.says:
             say("whether a value goes through Python")
             by_launches = {name: x for name, x in fields.items() if id(x._memory) not in from_python}

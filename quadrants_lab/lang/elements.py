@@ -147,13 +147,8 @@ class Entry:
         self.field[key][self.at if len(self.at) > 1 else self.at[0]] = value
 
     def fill(self, val: Any) -> None:
-        memory, active = self.field._live(), self.field._active()
-        element = self.field._element(val, whole=True)
-        where: Any = (*(active or (...,)), *self.at)
-        with memory.writing():
-            memory.before_write(where, element)
-            memory.put(where, element)
-            memory.after_write()
+        where = *(self.field._active() or (...,)), *self.at
+        self.field._live().write(where, self.field._element(val, whole=True))
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, of ``dtype`` if one is given."""

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.arguments.slots import no_dtype
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
+from quadrants_lab.runtime.memory.refusals import no_dtype
 
 
 def numpy_dtype(dtype: Any) -> Any:

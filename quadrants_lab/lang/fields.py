@@ -5,12 +5,19 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
 from quadrants_lab.lang.dense import Ndarray, ScalarField, ScalarNdarray
-from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.lang.dtypes import (
+    Layout,
+    Shape,
+    as_dtype,
+    check_offset,
+    check_order,
+    check_shape,
+    integers,
+)
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType
 from quadrants_lab.lang.quantised import QuantField, QuantType
-from quadrants_lab.lang.shapes import Layout, Shape, check_offset, check_order, check_shape, integers
 
 
 def field(

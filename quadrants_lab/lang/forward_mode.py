@@ -1,10 +1,11 @@
-"""`qd.ad.FwdMode`: forward mode, in which kernels compute tangents along with their values."""
+"""`qd.ad.FwdMode`: forward mode, in which kernels compute tangents along with their values; and `qd.ad.hessian_vector`:
+products of a Hessian with a vector, for which a Tape differentiates such launches."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -219,3 +220,39 @@ def seed_of(param: Dense, seed: Any, name: str = "seed") -> npt.NDArray[Any]:
             f"`{name}` must have a number for each entry of {param!r}, it has shape {values.shape}", code="QL2095"
         )
     return values.reshape(shape)
+
+
+def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[Any], x: Any, v: Any) -> Any:
+    """The result of `qd.ad.hessian_vector`; ``tape``: a Tape for the loss."""
+    if MODE.get() != "forward":
+        raise QuadrantsRuntimeError(
+            "hessian_vector does not work inside of FwdMode or of another hessian_vector",
+            code="QL2103",
+            help="there are no third derivatives; call hessian_vector after the with",
+        )
+    params = by_key(x)
+    directions = {None: v} if None in params else by_key(v)  # the direction of a single field may be a list
+    if params.keys() != directions.keys():
+        raise QuadrantsRuntimeError(
+            f"hessian_vector got parameters {list(params)} and directions for {list(directions)}",
+            code="QL2105",
+            help="give a direction for each parameter, in the same list or dict; zeros if it does not change",
+        )
+    for param in params.values():
+        check_has_derivative(param, "a parameter of hessian_vector", "QL2105")
+        param._live()  # raises an error if its session has ended
+    seeds = {key: seed_of(param, directions[key], "v") for key, param in params.items()}
+    if len({id(param) for param in params.values()}) < len(params):
+        raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2105")
+    for owner in session.current().differentiable:
+        for array in (owner, owner.grad):
+            if array and array._tangent is not None and array._tangent._memory.owner == THREAD.number:
+                array._tangent.fill(0)
+    for key, param in params.items():
+        param.tangent().from_numpy(seeds[key])
+    with launching("second"), tape:
+        program()
+    found = {key: param.grad.tangent().to_numpy() for key, param in params.items()}
+    if None in found:
+        return found[None]
+    return found if params is x else list(found.values())

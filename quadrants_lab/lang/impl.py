@@ -3,8 +3,8 @@ about this machine that Quadrants has in `qd.lang.misc` and `qd.interop`."""
 
 from typing import Any
 
-from quadrants_lab.lang.arch import Arch, cpu
-from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync, why_not
+from quadrants_lab.lang.arch import Arch, cpu, why_not
+from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime import session
 
@@ -35,18 +35,9 @@ class Runtime:
     """The part of Quadrants' runtime object that programs use."""
 
     short_circuit_operators = True
-
-    @property
-    def print_full_traceback(self) -> bool:
-        return bool(cfg.print_full_traceback)
-
-    @property
-    def default_fp(self) -> Any:
-        return cfg.default_fp
-
-    @property
-    def default_ip(self) -> Any:
-        return cfg.default_ip
+    print_full_traceback = property(lambda self: bool(cfg.print_full_traceback))
+    default_fp = property(lambda self: cfg.default_fp)
+    default_ip = property(lambda self: cfg.default_ip)
 
     @property
     def prog(self) -> session.Session:

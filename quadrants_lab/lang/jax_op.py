@@ -94,9 +94,7 @@ class JaxOp(ExternalOp):
         with arrays.session.lock:
             given = {n: arrays.given(x) for n, x in xs.items()}
             outputs = {n: arrays.zeros(out) for n, out in outs.items()}
-            before = {n: x.version for n, x in given.items()}
-            self.call_function({**rest, **given, **outputs})
-            self._check_unwritten(given, before)
+            self._call(rest, given, outputs)
             arrays.finish([(outputs[n], out) for n, out in outs.items()])
 
     def differentiate(
@@ -111,11 +109,9 @@ class JaxOp(ExternalOp):
             for n, out in by.items():
                 given[n].grad = arrays.zeros(out)
             outputs = self._outputs(arrays, like)
-            before = {n: x.version for n, x in given.items()}
             record = Launches()
             with watch(record):
-                self.call_function({**rest, **given, **outputs})
-            self._check_unwritten(given, before)
+                self._call(rest, given, outputs)
             for tracked in record.tracked.values():
                 if tracked.grad is not None:
                     tracked.grad.write(..., 0)
@@ -140,7 +136,10 @@ class JaxOp(ExternalOp):
             self._kept = key, outputs
         return outputs
 
-    def _check_unwritten(self, given: Mapping[str, Any], before: Mapping[str, int]) -> None:
+    def _call(self, rest: Mapping[str, Any], given: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Calls the function; raises an error if it has written to an array of JAX."""
+        before = {n: x.version for n, x in given.items()}
+        self.call_function({**rest, **given, **outputs})
         for n, x in given.items():
             if x.version != before[n]:
                 raise QuadrantsRuntimeError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from types import SimpleNamespace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,9 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeErro
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32, u32, u64
-from quadrants_lab.lang.dense import Dense, ScalarField
+from quadrants_lab.lang.dense import Dense, Field, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.lang.exchange import from_torch, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector, plain
 
 Array = npt.NDArray[Any]
@@ -162,32 +161,30 @@ class QuantField:
     carrier's element."""
 
     __slots__ = (
-        "__weakref__", "_offset", "_shape", "array", "carrier", "element_shape", "name", "needs", "quant", "shift",
-        "snode", "words",
+        "__weakref__", "_shape", "array", "carrier", "dtype", "element_shape", "name", "needs", "shift", "snode",
+        "words",
     )  # fmt: skip
     __qd_packed__ = True
     kind = "field"
+    offset: ClassVar[tuple[int, ...]] = ()
+    _offset = offset
     _index: Any = Dense._index
-    _integer = Dense._integer
+    _integer, __iter__ = Dense._integer, Dense.__iter__
+    to_torch, from_torch, parent = Dense.to_torch, Dense.from_torch, Field.parent
 
     def __init__(self, quant: QuantType, element_shape: tuple[int, ...], name: str, needs: frozenset[str]) -> None:
-        self.quant, self.element_shape, self.name, self.needs = quant, element_shape, name, needs
+        self.dtype, self.element_shape, self.name, self.needs = quant, element_shape, name, needs
         self.words: ScalarField | None = None
         self.carrier: Any = None
         self.array: Any = None
         self.snode: Any = None
         self.shift = 0
         self._shape: tuple[int, ...] = ()
-        self._offset: tuple[int, ...] = ()
 
     @property
     def bits(self) -> int:
         """The number of bits of an element."""
-        return self.quant.bits * prod(self.element_shape)
-
-    @property
-    def dtype(self) -> QuantType:
-        return self.quant
+        return self.dtype.bits * prod(self.element_shape)
 
     @property
     def placed(self) -> bool:
@@ -197,10 +194,6 @@ class QuantField:
     def shape(self) -> tuple[int, ...]:
         self._placed()
         return self._shape
-
-    @property
-    def offset(self) -> tuple[int, ...]:
-        return self._offset
 
     @property
     def grad(self) -> Any:
@@ -230,7 +223,7 @@ class QuantField:
                 slot = part if slot is None else slot * n + part
         for k, n in zip(entry, self.element_shape, strict=True):
             slot = k if slot is None else slot * n + k
-        return at, self.shift if slot is None else slot * self.quant.bits + self.shift
+        return at, self.shift if slot is None else slot * self.dtype.bits + self.shift
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> Array:
         """The numbers in an array of the dtype that kernels compute with, or of ``dtype``."""
@@ -263,22 +256,22 @@ class QuantField:
 
     def _read(self, words: Array, shift: Array) -> Array:
         held = self._placed().to_numpy().reshape(-1)[words].astype(np.uint64)
-        return self.quant.decoded(np.asarray(held >> shift & np.uint64((1 << self.quant.bits) - 1)))
+        return self.dtype.decoded(np.asarray(held >> shift & np.uint64((1 << self.dtype.bits) - 1)))
 
     def _write(self, words: Array, shift: Array, values: Any) -> None:
         memory = self._placed()
         held = memory.to_numpy().reshape(-1).astype(np.uint64)
         given = np.broadcast_to(np.asarray(plain(values)), words.shape)
         flat, bits = words.reshape(-1), shift.reshape(-1)
-        np.bitwise_and.at(held, flat, ~(np.uint64((1 << self.quant.bits) - 1) << bits))
-        np.bitwise_or.at(held, flat, self.quant.encoded(np.ascontiguousarray(given).reshape(-1)) << bits)
+        np.bitwise_and.at(held, flat, ~(np.uint64((1 << self.dtype.bits) - 1) << bits))
+        np.bitwise_or.at(held, flat, self.dtype.encoded(np.ascontiguousarray(given).reshape(-1)) << bits)
         memory.from_numpy(held.astype(memory.dtype.numpy).reshape(memory.shape))
 
     def __getitem__(self, key: Any) -> Any:
         found = self._read(*self._one(key))
         if not self.element_shape:
             return found.item()
-        return (Matrix if len(self.element_shape) == 2 else Vector)(found, self.quant.compute)
+        return (Matrix if len(self.element_shape) == 2 else Vector)(found, self.dtype.compute)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._write(*self._one(key), value)
@@ -289,15 +282,6 @@ class QuantField:
     def copy_from(self, other: Any) -> None:
         self.from_numpy(other.to_numpy())
 
-    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        return to_torch(self.to_numpy(copy=copy), device, copy)
-
-    def from_torch(self, arr: Any) -> None:
-        self.from_numpy(from_torch(arr))
-
-    def parent(self, n: int = 1) -> Any:
-        return self.snode and self.snode.parent(n - 1)
-
     def _placed(self) -> ScalarField:
         if self.words is None:
             raise QuadrantsRuntimeError(
@@ -307,26 +291,22 @@ class QuantField:
             )
         return self.words
 
-    def __iter__(self) -> NoReturn:
-        raise QuadrantsRuntimeError(f"{self!r} can be looped over only inside a kernel", code="QL2011")
-
     def __repr__(self) -> str:
         shape = self._shape if self.words is not None else "not placed"
         element = f" x {self.element_shape}" if self.element_shape else ""
-        return f"<qd.field {self.name + ': ' if self.name else ''}{self.quant!r} {shape}{element}>"
-
-
-def _word(max_num_bits: int) -> DType:
-    if max_num_bits not in (32, 64):
-        raise QuadrantsRuntimeTypeError(f"a word has 32 or 64 bits, not {max_num_bits!r}", code="QL2028")
-    return u32 if max_num_bits == 32 else u64
+        return f"<qd.field {self.name + ': ' if self.name else ''}{self.dtype!r} {shape}{element}>"
 
 
 class BitpackedFields:
-    """Quantised fields whose elements at one index share a word of ``max_num_bits``, 32 or 64, bits."""
+    """Quantised fields whose elements at one index share a word of ``max_num_bits``, 32 or 64, bits. (In a quant_array
+    those at ``cells`` indices do.)"""
+
+    cells = 1
 
     def __init__(self, max_num_bits: int) -> None:
-        self.word = _word(max_num_bits)
+        if max_num_bits not in (32, 64):
+            raise QuadrantsRuntimeTypeError(f"a word has 32 or 64 bits, not {max_num_bits!r}", code="QL2028")
+        self.word = u32 if max_num_bits == 32 else u64
         self.fields: list[QuantField] = []
 
     def place(self, *args: Any, shared_exponent: bool = False) -> None:
@@ -342,12 +322,12 @@ class BitpackedFields:
             if not isinstance(field, QuantField):
                 what = f"{field!r} is no quantised field"
                 raise QuadrantsRuntimeTypeError(what, code="QL2028", help="qd.field(qd.types.quant.int(5)) makes one")
-        used = sum(field.bits for field in (*self.fields, *args))
+        used = self.cells * sum(field.bits for field in (*self.fields, *args))
         if used > self.word.bits:
             raise QuadrantsRuntimeError(
                 f"{used} bits do not fit a word of {self.word.bits}",
                 code="QL2028",
-                help="use max_num_bits=64, or several qd.BitpackedFields",
+                help="use max_num_bits=64, or several words",
             )
         self.fields += args
 
@@ -365,7 +345,7 @@ class BitpackedFields:
         shift = 0
 
         def carry(of: QuantField) -> Any:
-            carrier = type_of_carrier(of)(of.quant.compute, of.element_shape, of.name)
+            carrier = type_of_carrier(of)(of.dtype.compute, of.element_shape, of.name)
             carrier.needs = of.needs
             carrier.allocate(node.shape)
             for which in of.needs:
@@ -389,9 +369,7 @@ def place_array(node: Any, max_num_bits: int, fields: Sequence[Any]) -> list[Any
     """Places one quantised field in a node whose cells share a word."""
     if len(fields) != 1 or not isinstance(fields[0], QuantField):
         raise QuadrantsRuntimeTypeError("a quant_array holds one quantised field", code="QL2028")
-    used = fields[0].bits * prod(node.divided.values())
     shared = BitpackedFields(max_num_bits)
-    if used > shared.word.bits:
-        raise QuadrantsRuntimeError(f"{used} bits do not fit a word of {shared.word.bits}", code="QL2028")
+    shared.cells = prod(node.divided.values())
     shared.place(*fields)
     return shared.allocate(node)

@@ -24,10 +24,10 @@ from quadrants_lab.ir.cell_order import SLOT, Order, order_of
 from quadrants_lab.ir.types import DType, i32
 from quadrants_lab.lang.dense import Field, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
+from quadrants_lab.lang.dtypes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.lang.elements import Entry
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.quantised import BitpackedFields, place_array
-from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.runtime import session
 
 OUT_OF_SCOPE = ("hash",)

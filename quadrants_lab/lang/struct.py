@@ -112,10 +112,7 @@ class Struct(metaclass=Named):
         """The values by name."""
         return dict(self._entries)
 
-    @property
-    def entries(self) -> dict[str, Any]:
-        """The same as `members`; Quadrants' name for it."""
-        return self.members
+    entries = members  # Quadrants' name for it
 
     @property
     def keys(self) -> list[str]:

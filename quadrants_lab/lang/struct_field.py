@@ -14,9 +14,9 @@ from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Field
 from quadrants_lab.lang.derivatives import NoDerivative
+from quadrants_lab.lang.dtypes import Shape
 from quadrants_lab.lang.exchange import from_torch
 from quadrants_lab.lang.fields import field
-from quadrants_lab.lang.shapes import Shape
 from quadrants_lab.lang.struct import MemberError, Struct, StructType, as_mapping, as_member, make_struct
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from quadrants_lab.errors import QuadrantsTypeError
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.dtypes import Shape, check_shape
 from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.fields import add_constructors, field, ndarray
-from quadrants_lab.lang.shapes import Shape, check_shape
 
 
 class Backend(IntEnum):

@@ -27,9 +27,8 @@ from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
-from quadrants_lab.notebook.backends import Backends, lines
 from quadrants_lab.notebook.code_process import LOWERED, Job, make_code, process
-from quadrants_lab.notebook.compare import MODES, NOT_KEPT, ROUNDED, Compared, place
+from quadrants_lab.notebook.compare import MODES, NOT_KEPT, ROUNDED, Backends, Compared, lines, place
 from quadrants_lab.notebook.roofline import roofline_of
 from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results

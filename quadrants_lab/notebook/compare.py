@@ -1,4 +1,5 @@
-"""Repeats recorded launches on further backends and compares their results and times."""
+"""Which backends there are, their devices, and whether each can run here; and recorded launches repeated on further
+backends, whose results and times are compared."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,19 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.notebook.backends import SIMULATION
-from quadrants_lab.notebook.inspection import as_text
+from quadrants_lab.notebook.inspection import Shown, as_text
 from quadrants_lab.notebook.values import everything, number, results
-from quadrants_lab.runtime.backend import Available, available
+from quadrants_lab.runtime.backend import Available, available, names
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import Replay, replay, shadow
 from quadrants_lab.widgets.model import BackendRun
 from quadrants_lab.widgets.run import backends
 from quadrants_lab.widgets.terminal import drawn
-from quadrants_lab.widgets.tree import head
+from quadrants_lab.widgets.tree import Table, bold, broken, head
 
 Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
 MODES = {"forward": "forward", "dual": "forward mode", "reverse": "gradient", "both": "value and gradient"}
+SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 ROUNDED = (
     "earlier launches were repeated to find what this one read. Threads add to an element in any order, so the last "
     "digits may differ"
@@ -30,6 +31,27 @@ NOT_KEPT = (
 )
 
 APART = "in the cell only iterations that push had stacks, and ran separately; here all iterations have them"
+
+
+def lines(row: Available) -> list[str]:
+    """The text about a backend: one line for each device; if it has no device, the reason, and whether a simulation
+    replaces it."""
+    if not row.why_not:
+        return list(row.devices) or ["usable"]
+    return [row.why_not, *([SIMULATION] if row.simulated else [])]
+
+
+class Backends(Shown):
+    """The table of backends, as an object that displays itself; the default backend is first."""
+
+    def __init__(self) -> None:
+        self.rows = [available(name) for name in names()]
+        super().__init__(Table(("backend", "devices"), [(bold(x.name), broken(lines(x))) for x in self.rows]))
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{row.name if not n else '':<8} {text}" for row in self.rows for n, text in enumerate(lines(row))
+        )
 
 
 def home(record: LaunchRecord) -> str:

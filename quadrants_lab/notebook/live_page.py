@@ -356,7 +356,7 @@ def of_launches(launches: Launches, title: str) -> Program:
 
     program = Program(title, before)
     for step in launches.leaves():
-        launch = step.launch or step.inner_launch
+        launch = step.launch
         if launch is not None:
             program.launch(*launch)
         elif step.write is not None:

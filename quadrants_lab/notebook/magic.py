@@ -17,10 +17,9 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.elsewhere import NotSupportedYet
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import errors, experiment, show
-from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
-from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
+from quadrants_lab.notebook.compare import MODES, Backends, Compared, compare, home, place, tables
 from quadrants_lab.notebook.inspection import Inspection, as_text, in_notebook
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
 from quadrants_lab.notebook.progress import Progress

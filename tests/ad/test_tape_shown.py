@@ -11,7 +11,7 @@ from sessions import ended  # noqa: F401  # a fixture
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.tape.program_graph import Fold, _repeats, program_graph
-from quadrants_lab.runtime.tape.step import StepRow
+from quadrants_lab.runtime.tape.step import StepRow, Uses
 from quadrants_lab.runtime.tape.timeline import TRACKS
 
 N = 64
@@ -97,7 +97,8 @@ def test_each_step_is_in_one_launch_of_the_graph() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         text = "".join(rng.choice(list("abc"), rng.integers(1, 60)))
-        rows = [StepRow(c, 0, -1, 0, "", ("x",), (c,), ("x",), ((c, 4),)) for c in text]
+        x = Uses(0, "x", True, False, True)
+        rows = [StepRow(c, 0, -1, 0, "", (x, Uses(1, c, False, True, False, 4))) for c in text]
         graph = program_graph(rows)
         assert sorted(n for x in graph.launches for n in x.steps) == list(range(len(text)))
         assert all({rows[n].what for n in x.steps} == {x.what} for x in graph.launches)

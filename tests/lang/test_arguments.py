@@ -11,7 +11,7 @@ from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
-from quadrants_lab.runtime.arguments.slots import ArgumentError
+from quadrants_lab.runtime.memory.refusals import ArgumentError
 
 DTYPES = [qd.u1, qd.i8, qd.i16, qd.i32, qd.i64, qd.u8, qd.u16, qd.u32, qd.u64, qd.f16, qd.f32, qd.f64]
 vec3 = qd.types.vector(3, qd.f32)

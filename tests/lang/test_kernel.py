@@ -9,7 +9,7 @@ import pytest
 from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.arguments.slots import ArgumentError
+from quadrants_lab.runtime.memory.refusals import ArgumentError
 
 Array = qd.types.ndarray(dtype=qd.f32, ndim=1)
 

@@ -1,5 +1,7 @@
 """A cell's view made from hand-written IR, so that panes are tested without front end, runtime or notebook."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from quadrants_lab.adstack.evaluate_sizes import evaluate, values_of_parts
@@ -15,7 +17,7 @@ from quadrants_lab.notebook.values import array_view
 from quadrants_lab.notebook.views import code_view, pass_views, stack_views, task_graphs
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.tape.report import Report
-from quadrants_lab.runtime.tape.step import StepRow
+from quadrants_lab.runtime.tape.step import StepRow, Uses
 from quadrants_lab.runtime.tape.timeline import FORWARD, GRADIENT, Ran
 from quadrants_lab.widgets.model import (
     ArrayView,
@@ -130,9 +132,10 @@ class Live:
 
 def tape(turns: int = 6) -> Report:
     """Of a program of ``turns`` times two launches, each of 10 µs, with a pause in the middle, and one more."""
-    step = StepRow("step", 64, -1, 0, "it overwrites x", ("x", "w"), ("x",), ("x", "w"), (("x", 64),))
-    steps = [step, StepRow("damp", 0, -1, 0, "", ("x",), ("x",), ("x",))] * turns
-    steps.append(StepRow("total", 0, -1, 0, "", ("x",), ("y",), ("x", "y")))
+    x, w, y = Uses(0, "x", True, True, True), Uses(1, "w", True, False, True), Uses(2, "y", False, True, True)
+    step = StepRow("step", 64, -1, 0, "it overwrites x", (replace(x, kept=64), w))
+    steps = [step, StepRow("damp", 0, -1, 0, "", (x,))] * turns
+    steps.append(StepRow("total", 0, -1, 0, "", (replace(x, writes=False), y)))
     n = len(steps)
     order = [(k, FORWARD) for k in range(n)] + [(k, GRADIENT) for k in reversed(range(n))]
     ran = []

@@ -8,9 +8,8 @@ from notebook.test_magics import SETUP, WAVE, Ran
 
 import quadrants_lab as qd
 from quadrants_lab.notebook import show
-from quadrants_lab.notebook.backends import SIMULATION, Backends
 from quadrants_lab.notebook.collect import devices
-from quadrants_lab.notebook.compare import difference
+from quadrants_lab.notebook.compare import SIMULATION, Backends, difference
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import Available, available, backend, names
 from quadrants_lab.widgets.panes import render
@@ -170,5 +169,5 @@ def test_a_backend_without_a_device_may_still_run():
 
 def test_a_device_that_is_simulated_is_described_in_one_sentence(monkeypatch):
     row = Available("metal", (), "It is not here.", simulated=True)
-    monkeypatch.setattr("quadrants_lab.notebook.backends.available", lambda name: row)
+    monkeypatch.setattr("quadrants_lab.notebook.compare.available", lambda name: row)
     assert devices()[0] == ("metal", f"It is not here; {SIMULATION}")

@@ -8,7 +8,7 @@ from notebook.sample import cell_view
 
 from quadrants_lab.notebook.collect import RECORDED
 from quadrants_lab.runtime.tape.report import Report, Stretch
-from quadrants_lab.runtime.tape.step import StepRow
+from quadrants_lab.runtime.tape.step import StepRow, Uses
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CodeView, EditView, RooflineView, StageView
 from quadrants_lab.widgets.panes import render
@@ -87,7 +87,7 @@ def test_a_tape_that_kept_nothing_draws_nothing():
 
 def test_steps_of_a_tape_are_counted_from_1():
     """As launches are everywhere else."""
-    step = StepRow("k", 64, -1, 1, "", differentiable=("x",))
+    step = StepRow("k", 64, -1, 1, "", (Uses(0, "x", True, False, True),))
     rows = [step, replace(step, what="m"), replace(step, stretch=1), replace(step, what="m", stretch=1)]
     report = Report(16, 64, 2, rows, [Stretch(0, 2, 8, False), Stretch(2, 2, 8, False)])
     assert "stretch 1: steps 1 to 2, from 8 bytes" in str(report)

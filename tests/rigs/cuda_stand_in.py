@@ -24,8 +24,7 @@ from typing import Any
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends._simt.body import Target
-from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.body import Target, module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cuda import driver

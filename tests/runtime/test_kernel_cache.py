@@ -422,7 +422,7 @@ def test_code_depends_on_all_sources_of_lowerings() -> None:
 
 CODE = {  # the modules that schedule, lower and emit
     "cpu": ("cpu.tasks", "cpu.jit", "cpu.lanes"), "c": ("c.emitter",), "metal": ("_msl.kernel",),
-    "cuda": ("_simt.kernel", "cuda.nvptx"), "amdgpu": ("_simt.kernel", "amdgpu.gcn"), "wasm": ("wasm.emitter",),
+    "cuda": ("_simt.body", "cuda.nvptx"), "amdgpu": ("_simt.body", "amdgpu.gcn"), "wasm": ("wasm.emitter",),
     "vulkan": ("_spirv.kernel", "_spirv.target"),
 }  # fmt: skip
 

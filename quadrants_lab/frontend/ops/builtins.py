@@ -226,7 +226,7 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
         raise cx.fail("QL1607", node, op="qd.atomic_cas")
     t: DType = target.mem.buffer.dtype if target.is_memory else target.type
     if target.is_memory and target.mem.packed is not None:
-        what = target.mem.packed.field.quant
+        what = target.mem.packed.field.dtype
         raise cx.fail("QL1411", call, op="cas", dtype=what, cure="a quantised number takes += and the other atomics")
     if not t.is_int:
         raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")

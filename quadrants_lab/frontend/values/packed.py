@@ -37,12 +37,12 @@ class Packed:
             word = cx.b.load(part.words, part.at)
         else:  # other iterations write other bits of the word
             word = cx.b.atomic("or", part.words, part.at, cx.const(0, t))
-        return Num(_carried(cx, cell, _value(cx, cell, part, word)), self.field.quant.compute)
+        return Num(_carried(cx, cell, _value(cx, cell, part, word)), self.field.dtype.compute)
 
     def store(self, cx: Lowering, cell: Element, value: int) -> None:
         """Emits the store of one number. ``value`` has the dtype in which the kernel computes."""
         part = _part(cx, cell)
-        bits = cx.b.op("shl", encoded(Emitted(cx), self.field.quant, value, self.words.dtype), part.shift)
+        bits = cx.b.op("shl", encoded(Emitted(cx), self.field.dtype, value, self.words.dtype), part.shift)
         cx.b.atomic("and", part.words, part.at, cx.b.op("not", part.mask))
         cx.b.atomic("or", part.words, part.at, bits)
         if self.carrier is not None:
@@ -50,7 +50,7 @@ class Packed:
 
     def atomic(self, cx: Lowering, op: str, cell: Element, value: int, node: ast.AST) -> Num:
         """``cell op= value``; the old value."""
-        quant, t = self.field.quant, self.words.dtype
+        quant, t = self.field.dtype, self.words.dtype
         if self.carrier is not None and op not in ("add", "sub"):
             raise cx.fail("QL1411", node, op=op, dtype=quant, cure="it has a gradient: use += or -=, or assign to it")
         part = _part(cx, cell)
@@ -81,7 +81,7 @@ def memory_of(cx: Lowering, field: Any, text: str) -> Mem:
     carrier = cx.field(field.carrier, f"{text}.carrier") if field.carrier is not None else None
     packed = Packed(field, cx.field(field.words, f"{text}.words"), carrier)
     shape = (*field.shape, *field.element_shape)
-    buffer = N.Buffer(f"{N.buffer_name(text)}.packed", "field", field.quant.compute, len(shape), shape)
+    buffer = N.Buffer(f"{N.buffer_name(text)}.packed", "field", field.dtype.compute, len(shape), shape)
     return Mem(buffer, text, field.element_shape, packed=packed)
 
 
@@ -102,13 +102,13 @@ def _part(cx: Lowering, cell: Element) -> _Part:
     index, entry = ([Index(cx, i) for i in ids] for ids in (cell.index, cell.at))
     at, first = packed.field.find(index, entry)
     shift = cx.b.cast(id_of(cx, first, t), t)
-    mask = cx.b.op("shl", cx.const((1 << packed.field.quant.bits) - 1, t), shift)
+    mask = cx.b.op("shl", cx.const((1 << packed.field.dtype.bits) - 1, t), shift)
     return _Part(packed.words, tuple(i.id for i in at), shift, mask)
 
 
 def _value(cx: Lowering, cell: Element, part: _Part, word: int) -> int:
     """The number in this part of the loaded ``word``."""
-    t, quant = cx.b.types[word], cell.mem.packed.field.quant
+    t, quant = cx.b.types[word], cell.mem.packed.field.dtype
     raw = cx.b.op("and", cx.b.op("shr", word, part.shift), cx.const((1 << quant.bits) - 1, t))
     return decoded(Emitted(cx), quant, raw, t)  # type: ignore[no-any-return]  # of ids an id
 

@@ -15,27 +15,13 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec, TemplateSpec
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.keys import Named, template_key
-from quadrants_lab.runtime.memory.fitting import cure, cure_of_dtype, fitting, shown
-
-
-class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
-    """Raised for an argument that the kernel's annotation does not allow."""
-
-
-def no_dtype(what: str, dtype: object, kind: str = "an array") -> ArgumentError:
-    """The error for an array of another library whose dtype the language lacks."""
-    cure, known = cure_of_dtype(dtype), f"the dtypes are {', '.join(T.DTYPES)}"
-    return ArgumentError(
-        f"{what} is {kind} of {dtype}, which is no dtype of the language",
-        code="QL2042",
-        help=f"{cure}; {known}" if cure else known,
-    )
+from quadrants_lab.runtime.memory.fitting import fitting
+from quadrants_lab.runtime.memory.refusals import COPY, cure, no_dtype, refusal, shown
 
 
 class _Slot:
@@ -73,12 +59,8 @@ class ScalarSlot(_Slot):
         try:
             return fitting(value, self.dtype)
         except (TypeError, OverflowError) as e:
-            what = f", {shown(value)} is given" if shown(value) else ""
-            raise ArgumentError(
-                f"argument {self.name!r} of {where} is {self.dtype}{what}: {e}",
-                code="QL2040",
-                help=cure(value, self.dtype),
-            ) from None
+            given, what = f", {shown(value)} is given" if shown(value) else "", f"argument {self.name!r} of {where}"
+            raise refusal("QL2040", what, cure(value, self.dtype), dtype=self.dtype, given=given, why=e) from None
 
     def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
         return None, ScalarSpec(self.dtype)
@@ -106,49 +88,36 @@ class ArraySlot(_Slot):
         what, foreign = f"argument {self.name!r} of {where}", isinstance(value, np.ndarray)
         if getattr(value, "__qd_ndarray__", False):
             if value.grad is None and self.grad:
-                raise ArgumentError(
-                    f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True"
-                )
+                raise refusal("QL2041", what)
             given: DType | None = value.dtype
         elif foreign:
             given = T.from_numpy(value.dtype)
             if given is None:
                 raise no_dtype(what, value.dtype)
             if isinstance(value, np.ma.MaskedArray):
-                says = f"{what} is a masked array, and kernels do not see its mask"
-                raise ArgumentError(says, code="QL2043", help="pass x.filled(...), or x.data, and x.mask beside it")
+                flaw = "a masked array, and kernels do not see its mask"
+                raise refusal("QL2043", what, "x.filled(...), or x.data, and x.mask beside it", flaw=flaw)
             if not value.flags.c_contiguous or not value.flags.aligned:
                 flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray would not copy an unaligned array
                 if not value.flags.c_contiguous:
                     flaw, copy = "C-contiguous", "np.ascontiguousarray(...)"
-                raise ArgumentError(
-                    f"{what} is a numpy array that is not {flaw}",
-                    code="QL2043",
-                    help=f"pass {copy}; writes to it then reach only the copy",
-                )
+                raise refusal("QL2043", what, copy + COPY, flaw=f"a numpy array that is not {flaw}")
         else:
             kind, hint = f"of type {type(value).__name__}", "np.asarray(...) makes one"
             if getattr(value, "__qd_field__", False):
                 kind, hint = "a field", "pass a field as a qd.template() argument"
-            says = f"{what} must be a numpy array or a qd.ndarray, it is {kind}"
-            raise ArgumentError(says, code="QL2044", help=hint)
+            raise refusal("QL2044", what, hint, given=kind)
         if self.dtype is not None and given is not self.dtype:
-            raise ArgumentError(
-                f"{what} must have dtype {self.dtype}, the array has {given}",
-                code="QL2045",
-                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})" if foreign else "",
-            )
+            hint = f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})" if foreign else ""
+            raise refusal("QL2045", what, hint, wanted=self.dtype, given=given)
         ndim = len(value.shape)
         wanted = ndim if self.ndim is None else self.ndim + len(self.element) * foreign
         if ndim != wanted:
             axes = f"{wanted} ax{'i' if wanted == 1 else 'e'}s"
-            raise ArgumentError(f"{what} must have {axes}, the array has shape {value.shape}", code="QL2046")
+            raise refusal("QL2046", what, wanted=axes, given=value.shape)
         element = value.shape[ndim - len(self.element) :] if foreign else value.element_shape
         if (self.element or self.dtype) and not self._fits(element):
-            raise ArgumentError(
-                f"{what} must have elements of shape {self.element}, those of the array have shape {element}",
-                code="QL2047",
-            )
+            raise refusal("QL2047", what, wanted=self.element, given=element)
         return value
 
     def _fits(self, element: tuple[int, ...]) -> bool:
@@ -216,10 +185,8 @@ class MatrixSlot(_Slot):
                 shape = ()
             flat = np.array(value, object).reshape(-1).tolist() if shape else []  # each number keeps its type
         if shape != self.shape:
-            what = f"has shape {shape}" if shape else f"is of type {type(value).__name__}"
-            raise ArgumentError(
-                f"argument {self.name!r} of {where} must have shape {self.shape}, it {what}", code="QL2050"
-            )
+            given = f"has shape {shape}" if shape else f"is of type {type(value).__name__}"
+            raise refusal("QL2050", f"argument {self.name!r} of {where}", wanted=self.shape, given=given)
         return list(flat)
 
     def whole(self, leaves: Iterator[Spec]) -> Spec:
@@ -243,10 +210,8 @@ class StructSlot(_Slot):
 
     def flatten(self, value: Any, where: str) -> list[Any]:
         if not self._takes(value):
-            raise ArgumentError(
-                f"argument {self.name!r} of {where} must be a {_name(self.type)}, it is of type {type(value).__name__}",
-                code="QL2051",
-            )
+            wanted = self.type.__name__ if isinstance(self.type, type) else repr(self.type)
+            raise refusal("QL2051", f"argument {self.name!r} of {where}", wanted=wanted, given=type(value).__name__)
         flat: list[Any] = []
         for name, slot in self.members:
             flat += slot.flatten(getattr(value, name), where)
@@ -305,7 +270,3 @@ def leaf_count(type: Any) -> int:
     if isinstance(type, DType):
         return 1
     return prod(type.shape) if type.__qd_type__ == "matrix" else sum(map(leaf_count, type.members.values()))
-
-
-def _name(given: Any) -> str:
-    return given.__name__ if isinstance(given, type) else repr(given)

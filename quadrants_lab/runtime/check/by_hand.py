@@ -137,9 +137,8 @@ def _differentiable(launches: Forward) -> Iterator[Launch]:
     """The launches that read and write something that has a gradient."""
     number = 0
     for step in launches.leaves():
-        launch = step.launch or step.inner_launch
-        number += launch is not None
-        if step.launch is not None:
+        number += step.launch is not None
+        if step.launch is not None and not step.inner:
             plan, args, _ = step.launch
             if not plan.owner.constant and all(
                 any(plan.gradient_of(name, args) is not None for name in names) for names in (plan.reads, plan.writes)

@@ -62,9 +62,8 @@ def _direction(size: int) -> npt.NDArray[np.float64]:
 def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
     """Plan and arguments of every launch, including those in functions with custom gradients."""
     for step in launches.leaves():
-        launch = step.launch or step.inner_launch
-        if launch is not None:
-            yield launch[0], launch[1]
+        if step.launch is not None:
+            yield step.launch[:2]
 
 
 def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:
@@ -152,6 +151,13 @@ def overwrite(touched: Any, values: npt.NDArray[Any]) -> None:
         touched.put(..., values)
 
 
+def put_back(touched: Any, values: npt.NDArray[Any]) -> None:
+    """Like `overwrite`, and counts the write."""
+    overwrite(touched, values)
+    if isinstance(touched, Memory):
+        touched.version += 1
+
+
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
     """A context manager: at its end, all arrays that the steps access, and their gradients, get the values back that
@@ -164,6 +170,4 @@ def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None
         yield
     finally:
         for touched, values in saved:
-            overwrite(touched, values)
-            if isinstance(touched, Memory):
-                touched.version += 1
+            put_back(touched, values)

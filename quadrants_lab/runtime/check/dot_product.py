@@ -112,9 +112,9 @@ def find_mismatch(
             high = low + old.size
             now[key].reshape(-1)[low:high] = old
             moved[key] = _around(slice(low, high), moved.get(key))
-        if step.inner_launch is None:
+        if not step.inner:
             mine, end = step, at
-        if at and steps[at - 1].inner_launch is not None and (step.inner_launch is not None or is_own(step)):
+        if at and steps[at - 1].inner and (step.inner or is_own(step)):
             return  # a function with a custom gradient and the launches within it are compared as one step
         if found:
             return
@@ -129,7 +129,7 @@ def find_mismatch(
                     sums.append(_sums(*(each.reshape(-1)[where] for each in (a, a_later, now[key], t_later[key]))))
         given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
-            number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.inner_launch is not None)
+            number = sum(s.launch is not None for s in steps[: at + 1])
             tangent = {key: t.copy() for key, t in now.items()}
             found.append(Mismatch(mine, number, given, right, at, end, (adjoints(), later), tangent))
             return

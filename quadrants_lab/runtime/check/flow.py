@@ -76,10 +76,9 @@ class _Follower:
             self.cells[id(x), index] = Flow(x.operand.dtype.type(t))
         number = 0
         for step in self.launches.leaves():
-            launch = step.launch or step.inner_launch
-            if launch is not None:
+            if step.launch is not None:
                 number += 1
-                self.launch(number, *launch)
+                self.launch(number, *step.launch)
             elif step.write is not None:
                 self.write(number + 1, *step.write)
         self.trace.loss = self.cells.get((id(loss), ()), None)

@@ -93,9 +93,9 @@ def why_nonfinite(record: LaunchRecord, launch: int, backwards: bool) -> Cause:
 
 def _number(launches: Launches, gradient: LaunchRecord) -> int:
     """The number, from 1, of the launch that the record is the gradient of; 0 if it is none of the launches."""
-    made = [step.launch for step in launches.leaves() if step.launch or step.inner_launch]
-    same = (n for n, launch in enumerate(made, 1) if launch is not None and launch[2] == gradient.draws
-            and launch[0].owner.gradient is gradient.plan.owner)  # fmt: skip
+    made = [(step.inner, *step.launch) for step in launches.leaves() if step.launch is not None]
+    same = (n for n, (inner, plan, _, number) in enumerate(made, 1) if not inner and number == gradient.draws
+            and plan.owner.gradient is gradient.plan.owner)  # fmt: skip
     return next(same, 0)
 
 

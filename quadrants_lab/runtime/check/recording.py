@@ -17,7 +17,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.by_hand import Forward, misplaced
 from quadrants_lab.runtime.check.cause import Cause
-from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, overwrite
+from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, put_back
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -76,7 +76,7 @@ def beside_launches(name: str, launches: Launches, moved: Launches) -> Cause:
                 says += f": to {to}, which Python writes before launch {number + 1}"
                 return Cause("python", says, help=help, launch=number + 1)
             continue
-        (one, two), number = (None if x is None else x.launch or x.inner_launch for x in (a, b)), number + 1
+        (one, two), number = (None if x is None else x.launch for x in (a, b)), number + 1
         if one is None or two is None or one[0].owner is not two[0].owner:
             return Cause("decision", decided.format(number), launch=number)
         plan = one[0]
@@ -141,10 +141,9 @@ class _Written(Observer):
 
     def put_back(self) -> None:
         for touched, values, filled in self.before_any.values():
-            overwrite(touched, values)
-            if isinstance(touched, Memory):
-                touched.version += 1
-                touched.python_wrote = touched.version if filled else touched.python_wrote
+            put_back(touched, values)
+            if filled:
+                touched.python_wrote = touched.version
 
 
 def checked_run(program: Callable[[], object]) -> QuadrantsError | None:

@@ -76,9 +76,8 @@ class Tangents:
 
     def step(self, step: Step) -> None:
         """Repeats one step, on values and tangents."""
-        launched = step.launch or step.inner_launch
-        if launched is not None:
-            self._launch(*launched)
+        if step.launch is not None:
+            self._launch(*step.launch)
         elif step.write is not None and id(step.write[0]) in self.values:
             memory, elements = step.write
             for where, written in elements:
@@ -143,7 +142,7 @@ def opaque_steps(launches: Launches) -> list[Step]:
     found: list[Step] = []
     before = None
     for step in launches.leaves():
-        if step.repeat is not None and is_own(step) and (before is None or before.inner_launch is None):
+        if step.repeat is not None and is_own(step) and not (before is not None and before.inner):
             found.append(step)
         before = step
     return found

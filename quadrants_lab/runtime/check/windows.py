@@ -22,7 +22,7 @@ from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
 from quadrants_lab.runtime.memory.memory import allocate
-from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch
+from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch, memories_for
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable, Frame
@@ -101,10 +101,7 @@ class Windows:
         self.session = session
         self.frame: Frame | None = None
         buffers = self.kernel.buffers
-        self.memories = {
-            name: allocate(session, buffers[name].dtype, shape, buffers[name].order)
-            for name, shape in record.shapes.items() if name in buffers
-        }  # fmt: skip
+        self.memories = memories_for(record, self.kernel, session)
         for b in buffers.values():
             if b.kind == "field" and b.name not in self.memories:
                 self.memories[b.name] = allocate(session, b.dtype, b.shape or (), b.order)

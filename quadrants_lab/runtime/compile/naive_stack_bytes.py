@@ -10,8 +10,8 @@ from quadrants_lab.adstack.evaluate_sizes import Live, evaluate
 from quadrants_lab.adstack.report import START, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.analysis.algebra import subexpressions
-from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
+from quadrants_lab.autodiff.derivative_expressions import active_values
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.scopes import scopes_of
 from quadrants_lab.autodiff.slice import Slicer

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from dataclasses import field, replace
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +16,7 @@ from quadrants_lab.frontend.specs import Lowered, Spec, without_values
 from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.weak import has_weak, weak
+from quadrants_lab.ir.weak import has_weak, strong, weak
 from quadrants_lab.runtime.arguments.keys import Named, Reads, state, weak_reads
 from quadrants_lab.runtime.session import Session
 
@@ -95,10 +94,6 @@ class SharedStages:
     reads: Reads = ()
 
 
-def _it(x: Any) -> Any:
-    return x
-
-
 def _primal(x: Any) -> Any:
     """The field that ``x`` is the gradient or dual of; None if there is none."""
     primal = getattr(x, "primal", None)
@@ -113,7 +108,7 @@ class Bindings(Mapping[str, Any]):
     def __init__(self, bindings: Mapping[str, Any], named: Named) -> None:
         ids = {id(one) for one in named}
         self.lent = {name for name, x in bindings.items() if {id(x), id(_primal(x))} & ids}
-        self._fields = {name: weak(x) if name in self.lent else partial(_it, x) for name, x in bindings.items()}
+        self._fields = {name: weak(x) if name in self.lent else strong(x) for name, x in bindings.items()}
 
     def __getitem__(self, name: str) -> Any:
         return self._fields[name]()

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.overlap import READ, WRITTEN
-from quadrants_lab.runtime.arguments.slots import ArgumentError, ArraySlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
 from quadrants_lab.runtime.memory.identity import memory_of, overlapping
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.refusals import refusal
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -98,11 +99,8 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
             raise BufferError(f"it is on device {value.__dlpack_device__()}, as DLPack counts them")
         return take(value)
     except Exception as e:  # other libraries may raise anything
-        raise ArgumentError(
-            f"{what}, of type {type(value).__name__}, does not share its memory: {e}",
-            code="QL2052",
-            help="pass a numpy array: np.asarray(...) copies where it must",
-        ) from None
+        cure, flaw = "pass a numpy array: np.asarray(...) copies where it must", f"does not share its memory: {e}"
+        raise refusal("QL2052", f"{what}, of type {type(value).__name__},", cure, flaw=flaw) from None
 
 
 class ForeignArguments:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
 from quadrants_lab.runtime.memory.memory import HostMirrored, Memory
+from quadrants_lab.runtime.memory.refusals import COPY, no_dtype, refusal
 from quadrants_lab.runtime.session import Session
 
 _CUDA = 2  # DLPack's kDLCUDA
@@ -92,17 +92,14 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
     it is."""
     what = f"{what}, of type {type(value).__name__},"
     if not can_import(session):
-        raise ArgumentError(
-            f"{what} is in memory of a GPU, which kernels of this session on {session.settings.arch} do not see",
-            code="QL2052",
-            help="pass a copy on the CPU, or call qd.init(arch=qd.cuda)",
-        )
+        flaw = f"is in memory of a GPU, which kernels of this session on {session.settings.arch} do not see"
+        raise refusal("QL2052", what, "pass a copy on the CPU, or call qd.init(arch=qd.cuda)", flaw=flaw)
     if not hasattr(value, "__cuda_array_interface__"):
         return _of_capsule(value, session, what)
     about = value.__cuda_array_interface__
     dtype, shape = np.dtype(about["typestr"]), tuple(about["shape"])
     if about.get("mask") is not None:
-        raise ArgumentError(f"{what} is an array with a mask", code="QL2043", help="pass the data without it")
+        raise refusal("QL2043", what, "the data without it", flaw="an array with a mask")
     address, read_only = about["data"]
     _must_be_contiguous(shape, about.get("strides"), dtype.itemsize, what)
     memory = _imported(session, address, shape, dtype, value, about.get("stream") or 0, True, what)
@@ -140,11 +137,7 @@ def signal_stream(memory: Memory) -> None:
 def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
     """Raises ArgumentError if the owner exports the memory as read-only."""
     if memory is not None and memory.imported and memory.on_device.read_only:
-        raise ArgumentError(
-            f"kernel {kernel} writes to argument {name!r}, a read-only array",
-            code="QL2048",
-            help="pass a copy of it",
-        )
+        raise refusal("QL2048", f"argument {name!r}", kernel=kernel, kind="array")
 
 
 def _imported(
@@ -156,9 +149,8 @@ def _imported(
     try:
         there = device_of(session).lend(address, shape, dtype, keep)
     except ValueError as e:
-        raise ArgumentError(
-            f"{what} cannot be used: {e}", code="QL2052", help="copy it to the device of the session"
-        ) from None
+        cure = "copy it to the device of the session"
+        raise refusal("QL2052", what, cure, flaw=f"cannot be used: {e}") from None
     memory = Imported.at(session, there, foreign)
     wait_stream(memory, stream)
     return memory
@@ -171,11 +163,8 @@ def _must_be_contiguous(shape: Sequence[int], strides: Sequence[int] | None, uni
         return
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if n != 1 and stride != unit:
-            raise ArgumentError(
-                f"{what} is an array that is not C-contiguous: shape {tuple(shape)}, strides {tuple(strides)}",
-                code="QL2043",
-                help="pass a contiguous copy; writes to it then reach only the copy",
-            )
+            flaw = f"an array that is not C-contiguous: shape {tuple(shape)}, strides {tuple(strides)}"
+            raise refusal("QL2043", what, "a contiguous copy" + COPY, flaw=flaw)
         unit *= n
 
 
@@ -197,12 +186,12 @@ def _of_capsule(value: Any, session: Session, what: str) -> Memory:
     try:
         capsule = value.__dlpack__(stream=device_of(session).stream_number)
     except Exception as e:  # other libraries may raise anything
-        raise ArgumentError(f"{what} does not share its memory: {e}", code="QL2052") from None
+        raise refusal("QL2052", what, flaw=f"does not share its memory: {e}") from None
     pointer = C.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = C.c_void_p, (C.py_object, C.c_char_p)
     t = _Tensor.from_address(pointer(capsule, b"dltensor"))
     if t.code not in _KINDS or t.lanes != 1:
-        raise ArgumentError(f"{what} is an array of DLPack's dtype {t.code, t.bits, t.lanes}", code="QL2042")
+        raise no_dtype(what, f"DLPack's dtype {t.code, t.bits, t.lanes}")
     kind = _KINDS[t.code]
     dtype = np.dtype(np.bool_) if kind == "b" else np.dtype(f"{kind}{t.bits // 8}")
     shape = tuple(t.shape[n] for n in range(t.ndim))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.refusals import COPY, no_dtype, refusal
 from quadrants_lab.runtime.session import Session
 
 NOT_TORCH: Any = ()  # isinstance(x, ()) is False
@@ -106,29 +106,22 @@ def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
     torch: Any = sys.modules["torch"]
     on_device = tensor.is_cuda and dlpack.can_import(now)
     if not tensor.is_cpu and not on_device:
-        raise ArgumentError(
-            f"{what} is a tensor on device {tensor.device}, kernels of this session read the CPU's memory",
-            code="QL2052",
-            help="pass x.cpu()",
-        )
+        flaw = f"is a tensor on device {tensor.device}, kernels of this session read the CPU's memory"
+        raise refusal("QL2052", what, "pass x.cpu()", flaw=flaw)
     if tensor.layout is not torch.strided:
-        raise ArgumentError(f"{what} is a tensor of layout {tensor.layout}", code="QL2043", help="pass x.to_dense()")
+        raise refusal("QL2043", what, "x.to_dense()", flaw=f"a tensor of layout {tensor.layout}")
     if tensor.dtype in (torch.bfloat16,) or tensor.dtype.is_complex:
         raise no_dtype(what, tensor.dtype, "a tensor")
     if not tensor.is_contiguous():
-        raise ArgumentError(
-            f"{what} is a tensor that is not contiguous: shape {tuple(tensor.shape)}, strides {tensor.stride()}",
-            code="QL2043",
-            help="pass x.contiguous(); writes to it then reach only the copy",
-        )
+        flaw = f"a tensor that is not contiguous: shape {tuple(tensor.shape)}, strides {tensor.stride()}"
+        raise refusal("QL2043", what, "x.contiguous()" + COPY, flaw=flaw)
     if on_device and not (tensor.is_neg() or tensor.is_conj()):
         return dlpack.of_tensor(tensor, now, True, what)
     try:
         array: npt.NDArray[Any] = tensor.detach().numpy()
     except (TypeError, RuntimeError) as e:
-        raise ArgumentError(
-            f"{what} is a tensor that numpy cannot see: {e}",
-            code="QL2042" if isinstance(e, TypeError) else "QL2052",
-            help="pass a plain tensor, for instance x.clone() or x.resolve_neg()",
-        ) from None
+        if isinstance(e, TypeError):
+            raise no_dtype(what, tensor.dtype, "a tensor") from None
+        cure = "pass a plain tensor, for instance x.clone() or x.resolve_neg()"
+        raise refusal("QL2052", what, cure, flaw=f"is a tensor that numpy cannot see: {e}") from None
     return Memory.over(now, array, True)

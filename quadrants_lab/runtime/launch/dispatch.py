@@ -23,6 +23,7 @@ from quadrants_lab.runtime.arguments.slots import AnySlot
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
+from quadrants_lab.runtime.memory.refusals import refusal
 from quadrants_lab.runtime.observe import observers as W, tape_numbers
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 
@@ -412,11 +413,7 @@ class Dispatcher:
         for slot, arg in zip(self.slots, args, strict=True):
             writes = slot.kind == "array" and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
-                raise A.ArgumentError(
-                    f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",
-                    code="QL2048",
-                    help="pass a copy of it",
-                )
+                raise refusal("QL2048", f"argument {slot.name!r}", kernel=self.name, kind="numpy array")
         return plan.slowly(*args)
 
 

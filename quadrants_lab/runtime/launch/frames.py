@@ -19,6 +19,7 @@ from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.specialisation import Compiled, load_cached
 from quadrants_lab.runtime.memory import identity as M
 from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.memory.refusals import refusal
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class Buffers:
         others = {name: args[n] for n, name in self.array_slots if M.memory_of(args[n]) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
+    def numpy_arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Maps the name of each argument that is a numpy array to the array."""
+        return {name: args[n] for n, name in self.array_slots if isinstance(args[n], np.ndarray)}
+
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
         """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel ignores it."""
         lowered = self.compiled.lowered
@@ -116,6 +121,11 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
         assert memory.order == executable.kernel.buffers[name].order, f"{name} is in another order than the kernel's"
         frame.set_buffer(name, memory.address)
     return frame
+
+
+def bind(frame: Frame, name: str, memory: Memory) -> None:
+    frame.set_buffer(name, memory.address)
+    frame.set_extents(name, memory.operand.shape)
 
 
 def ended_frame(frame: Frame) -> Any:
@@ -157,12 +167,7 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
             if frame.buffer(name) - frame.buffer(other) == offset:
                 continue
             if offset or array.nbytes != of.nbytes:
-                raise A.ArgumentError(
-                    f"arguments {name!r} and {other!r} of kernel {frame.exe.kernel.name} overlap, and it writes "
-                    "to one of them: this device copies each array by itself",
-                    code="QL2053",
-                    help="pass the whole array once, or a copy of a part",
-                )
+                raise refusal("QL2053", f"arguments {name!r} and {other!r}", kernel=frame.exe.kernel.name)
             frame.set_buffer(name, frame.buffer(other))
             unbind = None
     return unbind
@@ -241,15 +246,10 @@ class Scratch:
         self.memories[name] = memory
         self.sized, self.shapes[name] = None, memory.operand.shape
         for frame in self.frames():
-            self.set(frame, name)
+            bind(frame, name, memory)
             if shape is not None:
                 frame.set_buffer(name, memory.address + at * memory.dtype.nbytes)
                 frame.set_extents(name, shape)
-
-    def set(self, frame: Frame, name: str) -> None:
-        memory = self.memories[name]
-        frame.set_buffer(name, memory.address)
-        frame.set_extents(name, memory.operand.shape)
 
     def kept(self) -> KeptBuffers:
         """The buffers that the last launch saved for its gradient."""
@@ -301,10 +301,10 @@ class Scratch:
         kernel = put_back(of.kernel)
         executable = load_cached(kernel, of.compiled.options, of.session)
         frame: Frame = executable.frame(of.session.device)
-        for name, memory in (of.fields | self.memories).items():
+        for name, memory in of.fields.items():
             frame.set_buffer(name, memory.address)
-        for name in self.memories:
-            self.set(frame, name)
+        for name, memory in self.memories.items():
+            bind(frame, name, memory)
         launch_slowly(frame, of.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -191,8 +191,7 @@ class Plan(F.Buffers):
                 if unbind is not None:
                     self.unbind.append(unbind)
             else:
-                self.frame.set_buffer(grad, memory.address)
-                self.frame.set_extents(grad, memory.operand.shape)
+                F.bind(self.frame, grad, memory)
         self.unbind += sums
         self.placed = None if None in place[1] or self.unbind else place
         return True

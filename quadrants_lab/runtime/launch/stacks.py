@@ -66,8 +66,7 @@ class PreLaunch:
             if slot.kind != "template"
         ]
         for grad in self.derivatives:
-            self.frame.set_buffer(grad, plan.bound[grad].address)
-            self.frame.set_extents(grad, plan.bound[grad].operand.shape)
+            F.bind(self.frame, grad, plan.bound[grad])
         if self.replays is not None:
             self.frame.replay(self.replays())
         if self.entry(*passed) is NotImplemented:

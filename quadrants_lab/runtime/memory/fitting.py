@@ -5,7 +5,6 @@ become infinite, as in a kernel and in numpy.
 """
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DTYPES, DType, convert
+from quadrants_lab.runtime.memory.refusals import cure, cure_of_arrays, cure_of_dtype, shown
 
 _BLOCK = 1 << 15  # how many elements are checked at a time; they stay in the processor's cache
 _FEW = 64  # for so few elements Python is faster than numpy
@@ -100,7 +100,7 @@ def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = Tr
                 raise LossError(
                     f"cannot write {shown(value) or value}{index and f', element [{index}],'} into {_named(into)}: {e}",
                     code="QL2016",
-                    help=_cure_of_arrays(dtype) if shown(value) else cure_of_dtype(values.dtype),
+                    help=cure_of_arrays(dtype) if shown(value) else cure_of_dtype(values.dtype),
                 ) from None
             at += 1
 
@@ -162,47 +162,6 @@ def _real_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
     least, most = float(x.min()), float(x.max())
     inside = low <= least and most < high + 1 and math.isfinite(least) and math.isfinite(most)
     return inside and bool((np.trunc(x) == x).all())
-
-
-def shown(value: Any) -> str:
-    """A number as text for a message; "" for other objects."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"an integer of {value.bit_length()} bits"
-    return repr(value) if isinstance(value, (int, float)) else ""
-
-
-def cure(value: Any, dtype: DType) -> str:
-    """Advice for a number that does not fit."""
-    if isinstance(value, (float, np.floating)):
-        return "convert it with int(...)"
-    if isinstance(value, str):
-        return "int(...) or float(...) reads a number from a text"
-    if hasattr(value, "shape") and not isinstance(value, np.generic):  # arrays, tensors, fields
-        return "take one element: x[i], x[None] or x.item()"
-    fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64
-    return f"take a wider dtype; qd.cast({value}, qd.{dtype}) wraps it" if fits else ""
-
-
-_OF_DTYPES = (  # what the name of a dtype of numpy or torch begins with -> what to pass instead
-    (r"torch\.complex", "pass torch.view_as_real(x), which has an axis more, of real and imaginary part"),
-    (r"torch\.", "pass x.float(), which has 32 bits"),
-    (r"complex|[<>]c", "pass x.view(x.real.dtype), which has real and imaginary parts in turn"),
-    (r"[<>][iuf]", "pass x.astype(x.dtype.newbyteorder('=')), which has the byte order of this machine"),
-    (r"b?float", "pass x.astype(np.float64), which has 64 bits"),
-)
-
-
-def cure_of_dtype(dtype: object) -> str:
-    """Advice for an array or tensor of a dtype that the language lacks."""
-    return next((says for pattern, says in _OF_DTYPES if re.match(pattern, str(dtype))), "")
-
-
-def _cure_of_arrays(dtype: DType) -> str:
-    if dtype.kind == "b":
-        return "compare: x != 0"
-    return f"x.astype(np.{np.dtype(dtype.numpy).name}) cuts fractions off and wraps integers"
 
 
 def _named(into: object) -> str:

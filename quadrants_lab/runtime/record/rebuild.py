@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.adstack.report import kept_rows, report
-from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find
 from quadrants_lab.runtime.compile.specialisation import load_cached
-from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch.frames import entry_params, make_frame
 from quadrants_lab.runtime.memory.memory import WROTE, Memory, allocate
 from quadrants_lab.runtime.record.log import MISSED, Array, PastLaunch, Stretch, Version, is_gradient, write
 from quadrants_lab.runtime.record.noting import Noted
 from quadrants_lab.runtime.record.records import LaunchRecord
-from quadrants_lab.runtime.record.replay import add_scratch, shadow
+from quadrants_lab.runtime.record.replay import add_scratch, must_succeed, set_scalars, shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
@@ -332,14 +330,11 @@ class _Repetition:
         if plan.scratch:
             add_scratch(plan.scalars(launch.args), plan.kernel, self.session, memories)
         frame = self._bound(plan, memories)
-        args = {a.name: a.type for a in plan.kernel.args}
-        for name, value in plan.scalars(launch.args).items():
-            if name in args:
-                frame.set_arg(name, args[name].numpy(value).item())
+        set_scalars(frame, plan.kernel, plan.scalars(launch.args))
         frame.replay(values.get("number") or 0)
         if values.get("depths") is not None:
             frame.set_stacks(values["depths"], self.session.settings.ad_stack_budget)
-        self._check(plan, frame, frame.launch())
+        must_succeed(plan, frame, frame.launch())
         for name in plan.writes & memories.keys():
             memories[name].after_write()
         self.session.finish()  # wait before memory that only this launch needs is freed
@@ -382,19 +377,12 @@ class _Repetition:
             if result is NotImplemented:
                 return False
             if result is Ellipsis:
-                self._check(plan, frame, frame.status)
+                must_succeed(plan, frame, frame.status)
             for memory in wrote:
                 memory.version += 1
             return True
 
         return launch
-
-    def _check(self, plan: Plan, frame: Frame, status: int) -> None:
-        """Discards what a launch printed; raises its error if it failed."""
-        if status & Status.PRINTED:
-            frame.take_prints()
-        if status & ~Status.PRINTED:
-            raise failure(frame, plan.kernel.name, plan.compiled.options.ad_stack_size)
 
     def _temporary(self, plan: Plan, name: str, array: Array) -> Memory:
         buffer = plan.kernel.buffers[name]

@@ -168,8 +168,7 @@ class Recorder:
         """Copies memory that the stretch has no copy of, and notes the launch; if there is no room for the copies, in a
         separate stretch. Returns the stretch."""
         used, given, names = plan.memories(args), plan.given(), touched(plan)
-        foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
-        foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
+        foreign = plan.numpy_arrays(args) | {name: m.values() for name, m in used.items() if m.foreign}
         copies: dict[str, Array] = {}
         try:
             self._copy(stretch, [memory for name, memory in used.items() if name not in foreign])
@@ -429,8 +428,7 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
     if hiding() or plan.closures[0] is refuse or plan.scratch.marks:
         return False
     of_args = {slot.name for slot in of_kind(plan.slots, ArraySlot)}
-    foreign = {name for name, memory in memories.items() if memory.foreign}
-    foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
+    foreign = {name for name, memory in memories.items() if memory.foreign} | plan.numpy_arrays(args).keys()
     distinct = not plan.compiled.options.aliases  # copies of arrays that overlap would not overlap
     return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
 

@@ -65,10 +65,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
     kernel = _ordered(kernel, plan, session)
     with session.lock:
         executable = load_cached(kernel, plan.compiled.options, session)
-        memories = {
-            name: allocate(session, kernel.buffers[name].dtype, shape, kernel.buffers[name].order)
-            for name, shape in record.shapes.items()
-        }
+        memories = memories_for(record, kernel, session)
         add_scratch(record.scalars, kernel, session, memories)
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
         frame = frame_of(record, executable, kernel, session, memories)
@@ -91,6 +88,12 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         )
 
 
+def memories_for(record: LaunchRecord, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
+    """Memory of zeros for each buffer of the kernel that the record has a shape of."""
+    made = ((kernel.buffers[name], shape) for name, shape in record.shapes.items() if name in kernel.buffers)
+    return {b.name: allocate(session, b.dtype, shape, b.order) for b, shape in made}
+
+
 def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
     """Adds to ``memories`` the scratch memory that a launch of the kernel needs."""
     sizes = LiveData(scalars, {name: memory.operand for name, memory in memories.items()})
@@ -108,12 +111,24 @@ def frame_of(
     for name in used:
         if kernel.buffers[name].shape is None:
             frame.set_extents(name, memories[name].operand.shape)
-    dtypes = {a.name: a.type for a in kernel.args}
-    for name, value in record.scalars.items():
-        if name in dtypes:
-            frame.set_arg(name, dtypes[name].numpy(value).item())
+    set_scalars(frame, kernel, record.scalars)
     frame.replay(record.draws)
     return frame
+
+
+def set_scalars(frame: Frame, kernel: N.Kernel, scalars: Mapping[str, Any]) -> None:
+    for arg in kernel.args:
+        if arg.name in scalars:
+            frame.set_arg(arg.name, arg.type.numpy(scalars[arg.name]).item())
+
+
+def must_succeed(plan: Plan, frame: Frame, status: int) -> None:
+    """Discards what a launch printed, because the recorded launch has printed it; raises the error of a failed
+    launch."""
+    if status & Status.PRINTED:
+        frame.take_prints()
+    if status & ~Status.PRINTED:
+        raise failure(frame, plan.kernel.name, plan.compiled.options.ad_stack_size)
 
 
 def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
@@ -148,14 +163,10 @@ def _depths(
 
 
 def launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
-    """Launches, waits, and returns the seconds that this took. Printed text is discarded, because the recorded launch
-    has printed it."""
+    """Launches, waits, and returns the seconds that this took."""
     start = perf_counter()
     status = frame.launch()
     session.finish()
     seconds = perf_counter() - start
-    if status & Status.PRINTED:
-        frame.take_prints()
-    if status & ~Status.PRINTED:
-        raise failure(frame, record.kernel, record.plan.compiled.options.ad_stack_size)
+    must_succeed(record.plan, frame, status)
     return seconds

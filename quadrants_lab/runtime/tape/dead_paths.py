@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadrants_lab.analysis.facts import overwritten
 from quadrants_lab.autodiff.dead_paths import gets_nothing, integer_flows, missing, value_flows
 from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
@@ -52,10 +50,7 @@ class DeadPaths:
         memories = plan.memories(args)
         self._filled_by_python(memories.values())
         keys: dict[str, Hashable] = {name: memory.serial for name, memory in memories.items()}
-        arrays = {
-            slot.name: arg for slot, arg in zip(plan.slots, args, strict=True)
-            if slot.kind == "array" and isinstance(arg, np.ndarray)
-        }  # fmt: skip
+        arrays = plan.numpy_arrays(args)
         keys |= {name: ("array", array.ctypes.data) for name, array in arrays.items()}
         opened: dict[Hashable, tuple[Span | None, int]] = {}
         for (source, target), (read, write) in plan.facts.of(value_flows).items():

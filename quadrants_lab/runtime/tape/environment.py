@@ -9,7 +9,7 @@ and the internal state of C code and of libraries (random numbers, clocks).
 import sysconfig
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence, Set, ValuesView
+from collections.abc import Callable, Mapping, Sequence, Set, ValuesView
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,12 @@ _BUFFERS = bytearray, memoryview, array
 _ANY_NAME = frozenset({"getattr", "vars", "__dict__"})  # code that contains one of these may read any attribute
 # the attributes in which a torch module stores its parameters and submodules
 _TORCH = frozenset({"_parameters", "_buffers", "_modules"})
+# class of an object that consists of others -> these
+_PARTS: dict[type, Callable[[Any], Any]] = {
+    MethodType: lambda method: (method.__func__, method.__self__), property: lambda of: of.fget,
+    staticmethod: lambda of: of.__func__, classmethod: lambda of: of.__func__,
+    partial: lambda of: (of.func, of.args, of.keywords), ReferenceType: lambda of: of(),
+}  # fmt: skip
 _EVERYWHERE = frozenset(vars(object))
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
@@ -95,17 +101,8 @@ class _Visitor:
     def _object(self, value: Any) -> None:
         if isinstance(value, FunctionType):
             self._function(value)
-        elif isinstance(value, MethodType):
-            self.visit(value.__func__)
-            self.visit(value.__self__)
-        elif isinstance(value, property):
-            self.visit(value.fget)
-        elif isinstance(value, (staticmethod, classmethod)):
-            self.visit(value.__func__)
-        elif isinstance(value, partial):
-            self.visit((value.func, value.args, value.keywords))
-        elif isinstance(value, ReferenceType):
-            self.visit(value())
+        elif (parts := next((parts for kind, parts in _PARTS.items() if isinstance(value, kind)), None)) is not None:
+            self.visit(parts(value))
         else:
             self.found.append(identity(value, self.named))
             with suppress(TypeError):  # a ctypes array, one of `_BUFFERS`, raises TypeError

@@ -68,10 +68,9 @@ def expected(step: Step) -> Expected:
     """What the next run must do at a step of the last run."""
     if step.call is not None:
         return Expected(function=ref(step.call[0]), touched=step.call[1])
-    summary, launch = step.known, step.launch or step.inner_launch
+    summary, args, named = step.known, step.args, Named()
     assert summary is not None
-    assert launch is not None
-    args, reverse, named = launch[1], summary.reverse, Named()
+    reverse = summary.reverse
     templates = [n for n, slot in enumerate(summary.plan.slots) if slot.kind == "template"]
     known = [n for n in templates if _by_identity(args[n])]
     foreign = [n for n in summary.arrays if memory_of(args[n]) is None]
@@ -91,7 +90,7 @@ def expected(step: Step) -> Expected:
         summary.weak,
         function("same", text, objects | keys | space),
         [*objects.values(), *map(ref, named)],
-        inner=step.inner_launch is not None,
+        inner=step.inner,
         plain=plain,
         entry=plain and (reverse is None or (reverse.gradient is not None and reverse.gradient.entry_alone)),
         draws=repeats,
@@ -116,13 +115,11 @@ def steps_to_run_again(launches: Keeper) -> list[Step] | None:
     if not all(isinstance(step, Step) and _can_be_expected(step) for step in launches.steps):
         return None
     steps = cast("list[Step]", launches.steps)
-    found = [(step.known, launch[1]) for step in steps if (launch := step.launch or step.inner_launch) is not None]
-    arrays = [memory_of(args[n]) for summary, args in found if summary is not None for n in summary.arrays]
+    arrays = [memory_of(step.args[n]) for step in steps if step.known is not None for n in step.known.arrays]
     total = sum(memory.operand.nbytes for memory in {id(m): m for m in arrays if m is not None}.values())
     total += sum(step.nbytes + sum(memory.operand.nbytes for memory, _ in step.by_data) for step in steps)
     return steps if total <= MOST_BYTES else None
 
 
 def _can_be_expected(step: Step) -> bool:
-    inner = step.inner_launch is not None
-    return step.call is not None or (step.known is not None and step.known.repeats(inner))
+    return step.call is not None or (step.known is not None and step.known.repeats(step.inner))

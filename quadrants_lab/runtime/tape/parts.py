@@ -77,31 +77,54 @@ class Hold:
         self.account.used -= self.nbytes
 
 
-class HostPart:
-    """Copies, on the host, of the elements ``where`` (an index into the array), which are ``values``."""
+class _Part:
+    """The base of all kinds. ``is_whole``: it has all elements, and a gradient can read it in place of the memory.
+    ``is_lent``: a recording may still read the values, so others are copied elsewhere."""
 
     is_lent = is_whole = False
+    values: Any
 
-    def __init__(
-        self, memory: Memory, where: Any, values: npt.NDArray[Any], account: Account, region: Region | None = None
-    ) -> None:
-        self.memory = memory
-        self.where = where
-        self.region = region
-        self.size = values.size
-        self.nbytes = values.nbytes
-        if region is None:
-            self.nbytes += index_bytes(where)
-        self.hold = account.hold(self.nbytes)
-        self.values = values if account.short else np.array(values)
+    def __init__(self, memory: Any, region: Region | None, size: int, nbytes: int, account: Account) -> None:
+        self.memory, self.region, self.size, self.nbytes = memory, region, size, nbytes
+        self.hold = account.hold(nbytes)
 
     def put(self) -> None:
         with self.memory.writing():
             if self.memory.recorded is not None:
                 self.memory.recorded(self.memory, PUT, self)
-            self.memory.put(self.where, self.values)
-            self.memory.flush()
-            self.memory.version += 1
+            self._restore()
+
+    def _restore(self) -> None:
+        """Writes the values to the memory, and counts the write."""
+        raise NotImplementedError
+
+    def changed(self, account_for: Callable[[int], Account]) -> Any:
+        """A part with only the elements that have changed since, or this one. ``account_for``: returns the account on
+        which so many bytes are to be counted."""
+        self.hold = account_for(self.nbytes).hold(self.nbytes)
+        return self
+
+    def shrink(self, region: Region) -> bool:
+        """Reduces this part to the elements of ``region`` without a copy, if that is possible; returns whether it did.
+        """
+        return False
+
+
+class HostPart(_Part):
+    """Copies, on the host, of the elements ``where`` (an index into the array), which are ``values``."""
+
+    def __init__(
+        self, memory: Memory, where: Any, values: npt.NDArray[Any], account: Account, region: Region | None = None
+    ) -> None:
+        nbytes = values.nbytes + (index_bytes(where) if region is None else 0)
+        super().__init__(memory, region, values.size, nbytes, account)
+        self.where = where
+        self.values = values if account.short else np.array(values)
+
+    def _restore(self) -> None:
+        self.memory.put(self.where, self.values)
+        self.memory.flush()
+        self.memory.version += 1
 
     def keep(self) -> None:
         if self.is_lent:
@@ -115,16 +138,13 @@ class HostPart:
     def again(self, account: Account) -> HostPart:
         return HostPart(self.memory, self.where, self.memory.part(self.where), account, self.region)
 
-    def changed(self, account_for: Callable[[int], Account]) -> HostPart:
-        """A part with only the elements that have changed since, or this one. This part must be a box. ``account_for``:
-        returns the account on which so many bytes are to be counted."""
+    def changed(self, account_for: Callable[[int], Account]) -> Any:  # of a box
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.part(self.where).view(bits))
         assert self.region is not None
         nbytes = len(where[0]) * old.itemsize + index_bytes(where)
         if nbytes >= self.nbytes:
-            self.hold = account_for(self.nbytes).hold(self.nbytes)
-            return self
+            return super().changed(account_for)
         at = tuple(at + low for at, (low, _) in zip(where, self.region, strict=True))
         return HostPart(self.memory, at, old[where], account_for(nbytes))
 
@@ -132,9 +152,7 @@ class HostPart:
         """A new part with the elements of ``region``, which lies within this box."""
         return HostPart(self.memory, _slices(region), self._within(region), account, region)
 
-    def shrink(self, region: Region) -> bool:
-        """Reduces this part to the elements of ``region`` without a copy, if these are consecutive rows; returns
-        whether it did."""
+    def shrink(self, region: Region) -> bool:  # to consecutive rows
         assert self.region is not None
         (low, _), (first, last) = self.region[0], region[0]
         if region[1:] != self.region[1:] or not self.values.flags.owndata:
@@ -154,23 +172,19 @@ class HostPart:
     def absorb(self, part: Part) -> None:
         """Overwrites elements of this part with the values of another, whose elements are among those of this box."""
         assert part.region is not None
-        assert isinstance(part, HostPart)
         within = self._within(part.region)
         if not self.hold.account.short:
             within[...] = part.values.reshape(within.shape)
 
-    def _within(self, region: Region) -> npt.NDArray[Any]:
+    def _within(self, region: Region) -> Any:
         assert self.region is not None
         values = self.values.reshape([high - low for low, high in self.region])
         return values[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(region, self.region, strict=True))]
 
 
-class DevicePart:
+class DevicePart(_Part):
     """A copy, on the device, of ``size`` consecutive elements of device memory from flat index ``at`` on. If the box is
     not contiguous, the elements between its rows are copied too."""
-
-    is_lent = False
-    values: Any  # the copy, which is memory of the device
 
     def __init__(
         self, memory: HostMirrored, at: int, size: int, region: Region | None, account: Account,
@@ -178,21 +192,14 @@ class DevicePart:
     ) -> None:
         """``older``: a part that has these elements, from which they are copied. Without it, they are copied from the
         memory."""
-        self.memory = memory
+        super().__init__(memory, region, size, size * memory.dtype.nbytes, account)
         self.at = at
-        self.size = size
-        self.region = region
-        self.nbytes = size * memory.dtype.nbytes
         self.is_whole = size == memory.operand.size
-        self.hold = account.hold(self.nbytes)
         if not account.short:
             self.values = memory.save(at, size) if older is None else older.values.save(at - older.at, size)
 
-    def put(self) -> None:
-        with self.memory.writing():
-            if self.memory.recorded is not None:
-                self.memory.recorded(self.memory, PUT, self)
-            self.memory.restore(self.at, self.values)
+    def _restore(self) -> None:
+        self.memory.restore(self.at, self.values)
 
     def keep(self) -> None:
         if self.is_lent:
@@ -217,10 +224,6 @@ class DevicePart:
         """A new part with the elements of ``region``, which lies within this box."""
         return DevicePart(self.memory, *span(self.memory.operand.shape, region), region, account, self)
 
-    def shrink(self, region: Region) -> bool:
-        """Returns False: memory of a device does not shrink."""
-        return False
-
     def absorbs(self, part: Part) -> bool:
         """Whether `absorb` can take the part: its elements are among those of this box."""
         if isinstance(part, HostPart) and part.region is not None:
@@ -239,10 +242,6 @@ class DevicePart:
             else:
                 self.values.restore(at, part.values)
 
-    def changed(self, account_for: Callable[[int], Account]) -> DevicePart:
-        self.hold = account_for(self.nbytes).hold(self.nbytes)
-        return self
-
 
 class WholePart(HostPart):
     """A copy, on the host, of the whole memory, aligned as kernels require, at ``address``."""
@@ -250,11 +249,8 @@ class WholePart(HostPart):
     is_whole, address = True, 0
 
     def __init__(self, memory: Memory, account: Account) -> None:
-        self.memory = memory
+        _Part.__init__(self, memory, *_all_of(memory), account)
         self.where = ...
-        self.region = whole(memory.operand.shape)
-        self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
-        self.hold = account.hold(self.nbytes)
         self.values, self.is_lent = memory.values(), not account.short
         if self.is_lent:
             self.keep()
@@ -269,26 +265,26 @@ class WholePart(HostPart):
         return WholePart(self.memory, account)
 
 
-class CellPart:
+def _all_of(memory: Memory) -> tuple[Region, int, int]:
+    """Region, size and bytes of all elements."""
+    operand = memory.operand
+    return whole(operand.shape), operand.size, operand.nbytes
+
+
+class CellPart(_Part):
     """A copy of all elements of a sparse layout that are not 0, in the same order. ``nbytes``: how many bytes the copy
     takes."""
 
-    is_lent, is_whole = False, True
+    is_whole = True
 
     def __init__(self, memory: Celled, account: Account) -> None:
-        self.memory = memory
-        self.region = whole(memory.operand.shape)
-        self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
-        self.hold = account.hold(self.nbytes)
+        super().__init__(memory, *_all_of(memory), account)
         if not account.short:
             self.values = memory.operand.copy()
 
-    def put(self) -> None:
-        with self.memory.writing():
-            if self.memory.recorded is not None:
-                self.memory.recorded(self.memory, PUT, self)
-            self.memory.operand.assign(self.values)
-            self.memory.version += 1
+    def _restore(self) -> None:
+        self.memory.operand.assign(self.values)
+        self.memory.version += 1
 
     def keep(self) -> None:
         if self.is_lent or not self.values.assign(self.memory.operand):
@@ -302,14 +298,10 @@ class CellPart:
     @property
     def address(self) -> int:
         """The address of the copy, whose elements are in the same order as the memory's."""
-        return self.values.address
+        return int(self.values.address)
 
     def again(self, account: Account) -> CellPart:
         return CellPart(self.memory, account)
-
-    def changed(self, account_for: Callable[[int], Account]) -> CellPart:
-        self.hold = account_for(self.nbytes).hold(self.nbytes)
-        return self
 
 
 Part = HostPart | DevicePart | CellPart

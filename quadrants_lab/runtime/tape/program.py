@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
-from quadrants_lab.ir.weak import has_weak, weak
+from quadrants_lab.ir.weak import has_weak, strong, weak
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named, Reads, Specialisations, state, template_key
 from quadrants_lab.runtime.interop.arrays import is_foreign
@@ -50,7 +49,7 @@ class Calls(Observer):
         name = plan.kernel.name
         if any(memory is not None and memory.foreign for memory in map(memory_of, args)):
             self.why_not = f"kernel {name} uses memory of another library"
-        elif any(isinstance(a, np.ndarray) for a in args):
+        elif plan.numpy_arrays(args):
             self.why_not = f"kernel {name} uses a numpy array"
         elif plan.compiled.returns:
             self.why_not = f"kernel {name} returns a value to Python"
@@ -86,14 +85,10 @@ def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: se
     that the function itself makes are kept alive."""
     arrays = [slot.kind == "array" for slot in plan.slots]
     own = [is_array and id(arg) not in named for is_array, arg in zip(arrays, args, strict=True)]
-    found = tuple([partial(_it, arg) if kept else weak(arg) for arg, kept in zip(args, own, strict=True)])
+    found = tuple([strong(arg) if kept else weak(arg) for arg, kept in zip(args, own, strict=True)])
     slots = zip(plan.slots, args, strict=True)
     given = () if any(arrays) else tuple([None if s.kind == "template" else arg for s, arg in slots])
     return Launch(dispatcher, plan, found, given)
-
-
-def _it(value: Any) -> Any:
-    return value
 
 
 class Repeated(Recording):

@@ -57,7 +57,7 @@ class ProgramGraph:
 
 def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:
     """Makes the graph of the steps in a Tape's report."""
-    graph, keys = ProgramGraph(), [(row.what, row.reads, row.writes) for row in rows]
+    graph, keys = ProgramGraph(), [(row.what, [(u.name, u.reads, u.writes) for u in row.uses]) for row in rows]
     for first, length, times in _repeats(keys):
         at = len(graph.launches)
         if times > 1:
@@ -67,10 +67,9 @@ def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:
             graph.launches.append(LaunchNode(rows[first + n].what, steps, sum(rows[k].times for k in steps)))
             row, kept = rows[first + n], Counter[str]()
             for k in steps:
-                kept.update(dict(rows[k].kept))
-            for names, writes in ((row.reads, False), (row.writes, True)):
-                for name in names:
-                    has = name in row.differentiable
+                kept.update({use.name: use.kept for use in rows[k].uses})
+            for writes in (False, True):  # a launch may use a memory under several names
+                for name, has in {u.name: u.differentiable for u in row.uses if (u.reads, u.writes)[writes]}.items():
                     graph.fields[name] = graph.fields.get(name, False) or has
                     graph.uses.append(Use(at + n, name, writes, kept[name] if writes else 0, has))
     return graph

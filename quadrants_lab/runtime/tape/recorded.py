@@ -14,29 +14,28 @@ from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.memory.identity import field_version, memory_of
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.observe.observers import Observer, unwatched
+from quadrants_lab.runtime.observe.observers import unwatched
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.written import Writes
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-class Fields(Observer):
-    """An observer that collects, for each memory that launches access: its name, its version before the first launch,
-    and whether a launch wrote to it."""
+class Fields(Writes):
+    """An observer that also collects, for each memory that launches access, its name, and its version before the first
+    launch."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.used: dict[int, tuple[Memory, str, Any]] = {}
-        self.written: set[int] = set()
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         for name, memory in plan.memories(args).items():
             if id(memory) not in self.used:
                 self.used[id(memory)] = memory, name, version(memory)
-            if name in plan.writes:
-                self.written.add(id(memory))
 
     def changed(self) -> str:
         """The name of a memory that launches only read and that was written since then; "" if there is none."""

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
@@ -191,8 +189,7 @@ class Launches(Keeper):
         for name, memory in memories.items():
             self.names.setdefault(id(memory), name)
         if self.repeatable:
-            touched: list[Any] = [*memories.values(), *(a for a in args if isinstance(a, np.ndarray))]
-            for one in touched:
+            for one in (*memories.values(), *plan.numpy_arrays(args).values()):
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
         summary = AccessSummary(plan, args)
@@ -235,15 +232,10 @@ class Launches(Keeper):
         self, step: Step, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: tuple[Any, ...]
     ) -> None:
         """Stores in its step what was launched. ``kept``: the arguments of its gradient."""
-        launch, step.known = (summary.plan, args, number), summary
-        if self.paused:
-            step.inner_launch = launch
+        step.launch, step.known, step.inner = (summary.plan, args, number), summary, self.paused > 0
+        if step.inner:
             self._track_inner(summary, args)
-            return
-        step.launch = launch
-        if summary.recomputable:
-            step.summary = summary
-        elif summary.reverse is not None:
+        elif summary.reverse is not None and not summary.recomputable:
             step.gradient = partial(launch_gradient, summary.reverse, kept, number, step.kept)
 
     def _track_inner(self, summary: AccessSummary, args: Sequence[Any]) -> None:
@@ -263,18 +255,17 @@ class Launches(Keeper):
         reverse = summary.reverse
         if reverse is None or summary.recomputable:
             return args, []
-        reads = reverse.primal_reads
-        slots = zip(reverse.slots, args, strict=True)
-        copied = [isinstance(arg, np.ndarray) and slot.name in reads for slot, arg in slots]
-        if not any(copied):
+        copied = {n: a for n, a in reverse.numpy_arrays(args).items() if n in reverse.primal_reads}
+        if not copied:
             return args, []
-        nbytes = sum(arg.nbytes for arg, copy in zip(args, copied, strict=True) if copy)
+        nbytes = sum(array.nbytes for array in copied.values())
         name = reverse.kernel.name
         account = self.room(nbytes, lambda: (f"arrays, which the gradient of kernel {name} reads", ()))
         hold = account.hold(nbytes)
         if account.short:
             return args, [hold]
-        return tuple([arg.copy() if copy else arg for arg, copy in zip(args, copied, strict=True)]), [hold]
+        slots = zip(reverse.slots, args, strict=True)
+        return tuple([arg.copy() if slot.name in copied else arg for slot, arg in slots]), [hold]
 
     def for_the_next_run(self) -> Rerun | None:
         """Ends one use of a recording. Returns an object that compares the launches of the next use with it; None if
@@ -313,12 +304,12 @@ class Launches(Keeper):
         self.recomputed_times[step.number] += 1
         if step.write is not None:
             write_elements(*step.write, counts=True)
-        elif step.summary is None or step.launch is None:
+        elif (summary := step.summary) is None or step.launch is None:
             raise recomputation.not_recomputable("of them failed")
         else:
             hold = self.account.hold(step.own)
             launch = step.launch[0].owner.launch if self.tracing is None else self.tracing.launch
-            kept = again(launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
+            kept = again(launch, *step.launch, quiet=summary.prints, keep=step.own > 0)
             if keep:
                 step.kept, step.holds = kept, [hold]
         return step
@@ -332,7 +323,7 @@ class Launches(Keeper):
     def repeat_guarded(self) -> None:
         """Runs all steps again with checked indices, because memory may hold values that the program never has."""
         for step in self.leaves():
-            if step.launch is not None:
+            if step.launch is not None and not step.inner:
                 plan, args, number = step.launch
                 last = plan.here.last_plan
                 try:
@@ -351,7 +342,7 @@ class Launches(Keeper):
 
     def read_without_gradient(self) -> list[str]:
         """The names, in kernels, of real-valued buffers without a gradient that launches read."""
-        plans = {x.launch[0].kernel.name: x.launch[0] for x in self.leaves() if x.launch is not None}
+        plans = {x.launch[0].kernel.name: x.launch[0] for x in self.leaves() if x.launch is not None and not x.inner}
         return [
             b.name for plan in plans.values() for b in plan.compiled.lowered.kernel.buffers.values()
             if b.name in plan.reads and b.dtype.is_float and b.kind in ("field", "ndarray") and not b.grad

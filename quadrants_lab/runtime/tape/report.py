@@ -6,6 +6,7 @@ Its text counts steps and stretches from 1, as launches are counted everywhere; 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -110,7 +111,7 @@ def rows(launches: Keeper) -> Callable[[], Rows]:
     """Returns a function that makes the rows of the steps as they are now, as if none had run again. Without a budget,
     the function refers to the steps until it is called."""
     items, tracked, first, names = list(launches.steps), launches.tracked, launches.names, _Names()
-    known: dict[Any, Sorted] = {}
+    known: dict[Any, tuple[Uses, ...]] = {}
 
     @cache
     def listed() -> Rows:
@@ -123,11 +124,10 @@ def rows(launches: Keeper) -> Callable[[], Rows]:
                 by = "qd.ad.checkpoint" if item.by_hand else "the budget"
                 why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
             for leaf in leaves:
-                launch = leaf.launch or leaf.inner_launch
-                what = launch[0].kernel.name if launch is not None else leaf.what
+                what = leaf.launch[0].kernel.name if leaf.launch is not None else leaf.what
                 own = leaf.nbytes if stretch < 0 else 0
                 used = _used(leaf, first, names, known)
-                found[0].append(StepRow(what, own, stretch, 0, why or _why(leaf, tracked), *used))
+                found[0].append(StepRow(what, own, stretch, 0, why or _why(leaf, tracked), used))
         items.clear()
         known.clear()
         return found
@@ -153,34 +153,20 @@ class _Names:
         return self.known[serial]
 
 
-Sorted = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-
-
-def _sorted(used: Sequence[Uses], names: _Names) -> Sorted:
-    """Sorts what a step uses: what it reads, what it writes, and what of it has a gradient."""
-    named = [(names.of(use.serial, use.name), use) for use in used]
-    return (
-        tuple(dict.fromkeys(name for name, use in named if use.reads)),
-        tuple(dict.fromkeys(name for name, use in named if use.writes)),
-        tuple(dict.fromkeys(name for name, use in named if use.differentiable)),
-    )
-
-
-def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, Sorted]) -> tuple[Any, ...]:
-    """The last fields of a step's row: what it reads and writes, what of it has a gradient, and what was saved of it.
-    ``known``: plan -> the first three, for plans that use the same memory in each launch."""
-    launch = step.launch or step.inner_launch
-    plan = None if launch is None or launch[0].takes_arrays else launch[0]
+def _used(
+    step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, tuple[Uses, ...]]
+) -> tuple[Uses, ...]:
+    """What a step uses, with names that are unique, and what was saved of it. ``known``: plan -> the same without what
+    was saved, for plans that use the same memory in each launch."""
+    plan = None if step.launch is None or step.launch[0].takes_arrays else step.launch[0]
     if plan not in known or plan is None:
-        known[plan] = _sorted(uses(step, first), names)
-    reads, writes, differentiable = known[plan]
-    kept: dict[str, int] = {}
+        known[plan] = tuple([replace(use, name=names.of(use.serial, use.name)) for use in uses(step, first)])
+    used, kept = known[plan], Counter[int]()
     for part in step.changes:
-        name = names.of(part.memory.serial, "a field")
-        kept[name] = kept.get(name, 0) + part.nbytes
-    if step.kept and writes:  # the launch itself saved values that it overwrites
-        kept[writes[0]] = kept.get(writes[0], 0) + step.own
-    return reads, writes, differentiable, tuple(kept.items())
+        kept[part.memory.serial] += part.nbytes
+    if step.kept:  # the launch itself saved values that it overwrites
+        kept.update({use.serial: step.own for use in [use for use in used if use.writes][:1]})
+    return tuple([replace(use, kept=kept[use.serial]) for use in used]) if kept else used
 
 
 def timed(tracing: Tracing, report: Callable[[], Report]) -> Report:

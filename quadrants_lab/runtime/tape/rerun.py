@@ -75,9 +75,8 @@ class Rerun(Recording):
         plans = []
         for step in steps:
             step.uses = uses(step, launches.names)
-            summary, launch = step.known, step.launch or step.inner_launch
-            if summary is not None and launch is not None:
-                writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
+            if (summary := step.known) is not None:
+                writes.update(id(memory_at(place, step.args)) for _, place, _, _ in summary.writes)
                 plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
                 step.what = summary.name
             if step.by_data:  # other elements may be overwritten in the next run, so the whole boxes are saved
@@ -91,9 +90,8 @@ class Rerun(Recording):
         self.calls = len(kernels) < len(steps)
         # functions of the program may wait for other threads, which may need the lock
         self.lock = nullcontext() if self.calls else self.session.lock
-        summaries = [summary for which in self.kernels if (summary := which()) is not None]
-        self.takes_arrays = any(summary.arrays for summary in summaries)
-        if self.calls or not all(summary.recomputable for summary in summaries):
+        self.takes_arrays = any(summary.arrays for summary in self.summaries)
+        if self.calls or not all(summary.recomputable for summary in self.summaries):
             self.capture = None
         tracked = launches.tracked.values()
         self.followed = [
@@ -107,6 +105,15 @@ class Rerun(Recording):
         self.result: Result | None = None
         # whether a launch may save values for its gradient in the memory of the last run, and no recording notes it
         self.lends = False
+
+    @property
+    def summaries(self) -> list[AccessSummary]:
+        """The summaries of the launches, as far as they are alive."""
+        return [summary for which in self.kernels if (summary := which()) is not None]
+
+    def _made(self, at: int) -> tuple[int, tuple[Any, ...]]:
+        """The number of the launch of step ``at``, and the arguments of its gradient."""
+        return self.beside.get(at, (1, self.launched[at]))
 
     # --- the launches ----------------------------------------------------------------------------------------------
 
@@ -262,13 +269,9 @@ class Rerun(Recording):
         something else has written memory, or if the gradients are watched: then the caller must call `end`."""
         if len(self.launched) < len(self.steps) or self.session.exported or self.result is None or OBSERVERS.get():
             return False
-        for tracked, memory, watcher, _ in self.followed:
-            if memory.version != tracked.version:
-                return False
-            if memory.watchers is watcher:
-                memory.watchers = ()
-            else:
-                detach(memory, watcher)
+        if any(memory.version != tracked.version for tracked, memory, _, _ in self.followed):
+            return False
+        self.unwatch()
         with self.lock:
             seed()
             if self.straight:
@@ -304,7 +307,7 @@ class Rerun(Recording):
         self.way, now, written = [], StandIns(), dict[int, Memory]()
         for at in reversed(range(len(self.steps))):
             then, step = self.then[at], self.steps[at]
-            summary, (_, args) = then.summary(), self.beside.get(at, (1, self.launched[at]))
+            summary, (_, args) = then.summary(), self._made(at)
             before = (now.flushed(), []) if summary is None else now.before(summary, args)
             self.way.append((then, step, *before, now.after(step.changes)))
             if summary is not None and summary.reverse is not None:
@@ -348,8 +351,8 @@ class Rerun(Recording):
                     note((reverse.compiled, GRADIENT, began, now, 0, at))
                     began = now
         finally:
-            for which in self.kernels:
-                if (kept := which()) is not None and kept.reverse is not None:
+            for kept in self.summaries:
+                if kept.reverse is not None:
                     kept.reverse.owner.replays = 0
             self._rest()
 
@@ -393,7 +396,7 @@ class Rerun(Recording):
         first = at
         while first and self.then[first - 1].inner:
             first -= 1
-        made = [(self.then[n].summary(), self.beside.get(n, (1, self.launched[n]))[1]) for n in range(first, at)]
+        made = [(self.then[n].summary(), self._made(n)[1]) for n in range(first, at)]
         return [(summary, args) for summary, args in made if summary is not None]
 
     def end(self) -> None:
@@ -408,7 +411,7 @@ class Rerun(Recording):
             step, then = self.steps[at], self.then[at]
             launches.paused, summary = int(then.inner), then.summary()
             if summary is not None:
-                number, kept = self.beside.get(at, (1, args))
+                number, kept = self._made(at)
                 (launches.launched if ended else launches.repeated)(step, summary, args, number, kept)
             elif ended:
                 called(step, *args[:3])
@@ -428,7 +431,7 @@ class Rerun(Recording):
         the recording is of no use any more."""
         self._rest()
         for step in self.steps:
-            step.launch = step.inner_launch = step.summary = step.known = step.call = None
+            step.launch = step.known = step.call = None
             step.gradient = step.repeat = None
             step.ends = []
 
@@ -439,8 +442,7 @@ class Rerun(Recording):
 
     def needs(self) -> list[Any]:
         """The objects to which it refers weakly, as long as the run keeps them alive."""
-        summaries = [summary for which in self.kernels if (summary := which()) is not None]
-        found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
+        found = [plan for one in self.summaries for plan in (one.plan, one.reverse) if plan is not None]
         objects = [of() for then in self.then for of in then.objects]
         objects += [then.function() for then in self.then]
         return [*found, *{id(x): x for x in objects if x is not None}.values()]

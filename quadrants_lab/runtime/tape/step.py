@@ -32,13 +32,15 @@ MANY = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """How a launch uses a memory: the memory's serial, and its name in the first kernel that used it."""
+    """How a launch uses a memory: the memory's serial, and its name in the first kernel that used it; in a report, a
+    name that no other memory has, and how many bytes the Tape ``kept`` of the values that the launch overwrote."""
 
     serial: int
     name: str
     reads: bool
     writes: bool
     differentiable: bool
+    kept: int = 0
 
 
 @dataclass(slots=True)
@@ -47,14 +49,14 @@ class Step:
 
     ``gradient``: a function that runs its derivative, unless ``summary`` does. ``repeat``: a function that repeats the
     step (None: another step does). ``changes``: overwritten values that gradients of earlier steps read; ``by_data``:
-    boxes in which the launch overwrote elements that only the data decided. ``launch``: (plan, arguments, number).
-    ``inner_launch``: the same for a launch within a function with a custom gradient, whose call is a later step; that
-    step has ``call``: the function, and the serials of the memory that its Python code accessed; and ``ends``: see the
-    function `ends`. ``write``: the memory that Python wrote to, and (index into the array, values) of each write.
-    ``summary``: set for a launch that can be repeated on the same memory; ``known``: for any launch. ``kept``: buffers
-    that the launch saved for its gradient, of ``own`` bytes. ``cost``: bytes of the ``changes``, if the step is in no
-    segment. ``number``: the index in the program, set if there are segments. ``what``: the report's name for a step
-    that is no launch, or whose launch is forgotten; ``uses``: what such a launch used.
+    boxes in which the launch overwrote elements that only the data decided. ``launch``: (plan, arguments, number), with
+    the summary ``known``. ``inner``: it is a launch within a function with a custom gradient, whose call is a later
+    step; that step has ``call``: the function, and the serials of the memory that its Python code accessed; and
+    ``ends``: see the function `ends`. ``write``: the memory that Python wrote to, and (index into the array, values) of
+    each write. ``kept``: buffers that the launch saved for its gradient, of ``own`` bytes. ``cost``: bytes of the
+    ``changes``, if the step is in no segment. ``number``: the index in the program, set if there are segments.
+    ``what``: the report's name for a step that is no launch, or whose launch is forgotten; ``uses``: what such a launch
+    used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -62,15 +64,14 @@ class Step:
     changes: list[Part] = field(default_factory=list)
     launch: tuple[Plan, tuple[Any, ...], int] | None = None
     write: tuple[Memory, list[tuple[Any, Any]]] | None = None
-    summary: AccessSummary | None = None
+    known: AccessSummary | None = None
     kept: KeptBuffers = field(default_factory=dict)
     holds: list[Hold] = field(default_factory=list)
     own: int = 0
     cost: int = 0
     number: int = -1
-    inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
+    inner: bool = False
     by_data: list[tuple[Memory, Region]] = field(default_factory=list)
-    known: AccessSummary | None = None
     call: tuple[Any, frozenset[int]] | None = None
     ends: list[Memory] = field(default_factory=list)
     what: str = "Python"
@@ -83,12 +84,18 @@ class Step:
         return self.launch[1]
 
     @property
+    def summary(self) -> AccessSummary | None:
+        """The summary of a launch that can be repeated on the same memory; None for any other step."""
+        known = self.known
+        return None if known is None or self.inner or not known.recomputable else known
+
+    @property
     def recomputable(self) -> bool:
-        return self.summary is not None or self.write is not None
+        return self.write is not None or self.summary is not None
 
     @property
     def differentiates(self) -> bool:
-        return self.gradient is not None or (self.summary is not None and self.summary.reverse is not None)
+        return self.gradient is not None or ((summary := self.summary) is not None and summary.reverse is not None)
 
     @property
     def nbytes(self) -> int:
@@ -107,7 +114,7 @@ class Step:
         """A copy of the step without saved values."""
         written = self.write is not None
         gradient, holds = (self.gradient, self.holds) if written else (None, [])
-        step = Step(gradient, self.repeat, [], self.launch, self.write, self.summary, {}, holds)
+        step = Step(gradient, self.repeat, [], self.launch, self.write, self.known, {}, holds)
         step.own, step.cost, step.number = self.own, self.cost, self.number
         return step
 
@@ -117,15 +124,15 @@ class Step:
             memory, elements = self.write
             for where, _ in elements:
                 yield memory, box(where, memory.operand.shape) or whole(memory.operand.shape)
-        elif self.summary is not None:
-            for _, place, footprint, _ in self.summary.writes:
+        elif (summary := self.summary) is not None:
+            for _, place, footprint, _ in summary.writes:
                 if footprint is not None:
                     yield memory_at(place, self.args), footprint.of(self.args)
 
     def reads(self, own: bool) -> Iterator[tuple[Memory, Region]]:
         """Boxes around the elements that the step reads when it is repeated (``own``), or that its gradient reads."""
-        if self.summary is not None:
-            for _, place, elements in self.summary.own_reads if own else self.summary.reads:
+        if (summary := self.summary) is not None:
+            for _, place, elements in summary.own_reads if own else summary.reads:
                 yield memory_at(place, self.args), elements(self.args)
 
 
@@ -156,21 +163,20 @@ def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any
     """
     found: list[tuple[AccessSummary, tuple[Any, ...]]] = []
     for step in reversed(items):
-        if not isinstance(step, Step) or step.launch or step.call or step.write:
+        if not isinstance(step, Step) or step.call or step.write or (step.launch and not step.inner):
             break
-        if step.inner_launch is not None and step.known is not None:
-            found.insert(0, (step.known, step.inner_launch[1]))
+        if step.known is not None:
+            found.insert(0, (step.known, step.args))
     return found
 
 
 def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
     """What a step uses. ``names``: id of a memory -> its name in the first kernel that used it."""
-    launch = step.launch or step.inner_launch
-    if launch is None:
+    if step.launch is None:
         memory = None if step.write is None else step.write[0]
         named = () if memory is None else (Uses(memory.serial, names.get(id(memory), "a field"), False, True, False),)
         return step.uses or named
-    plan, args, _ = launch
+    plan, args, _ = step.launch
     return tuple([
         Uses(memory.serial, names.get(id(memory), buffer), buffer in plan.reads, buffer in plan.writes,
              plan.gradient_of(buffer, args) is not None)
@@ -415,19 +421,14 @@ class Kept:
 class StepRow:
     """A row of the report for a step. ``what``: the kernel, or "Python" for writes from Python. ``bytes``: how many
     were saved for this step alone. ``stretch``: its index in the report's stretches, -1 if it is in none. ``times``:
-    how often it was recomputed. ``why``: why it was saved or recomputed. ``reads``, ``writes``: the fields that it
-    uses, by their names in the first kernel that used them; ``differentiable``: those with a gradient. ``kept``:
-    (field, bytes) for the values that the step overwrote."""
+    how often it was recomputed. ``why``: why it was saved or recomputed. ``uses``: what it reads and writes."""
 
     what: str
     bytes: int
     stretch: int
     times: int
     why: str
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    differentiable: tuple[str, ...] = ()
-    kept: tuple[tuple[str, int], ...] = ()
+    uses: tuple[Uses, ...] = ()
 
 
 class Pending(NamedTuple):
