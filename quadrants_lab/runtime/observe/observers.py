@@ -52,13 +52,20 @@ class Observer(Protocol):
 
 
 class Recorder(Protocol):
-    """``launch`` is called in place of ``how``, one of the functions by which a plan launches, and calls it. ``pause``
-    is called before launches that the recorder does not see. ``tapes``: serial of the memory of a loss -> function that
-    makes the report of the last Tape over it."""
+    """``launch`` is called in place of ``how``, one of the functions by which a plan launches, and calls it. ``run``
+    notes many launches of a Tape at once (`record.log.Run`); then ``failed`` is called if an error ended one, and
+    ``missed`` if one was none. ``pause`` is called before launches that the recorder does not see. ``tapes``: serial of
+    the memory of a loss -> function that makes the report of the last Tape over it."""
 
     tapes: dict[int, Callable[[], Any]]
 
     def launch(self, plan: Plan, how: Callable[..., Any], *args: Any) -> Any: ...
+
+    def run(self, *given: Any) -> Any: ...
+
+    def failed(self) -> None: ...
+
+    def missed(self) -> None: ...
 
     def pause(self) -> None: ...
 
