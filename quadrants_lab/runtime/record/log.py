@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -142,6 +143,9 @@ class PastLaunch(NamedTuple):
         return {name: self.values[f"kept {name}"] for name in self.plan.scratch.keeps} if kept is None else kept
 
 
+_serials = count(1)
+
+
 class RanStep(NamedTuple):
     """A launch of a `Run`. ``at``: the index of its step under the Tape. ``label``: what becomes ``launch`` of its
     `LaunchRecord`. ``began``, ``ended``: when, in seconds."""
@@ -164,17 +168,33 @@ class Run(Head):
     belongs to another note."""
 
     step = 1
-    __slots__ = ("args", "back", "clocks", "events", "first", "label", "late", "runs", "size", "summaries")
+    __slots__ = (
+        "args", "back", "clocks", "events", "first", "label", "late", "runs", "serial", "size", "summaries",
+    )  # fmt: skip
+    by_serial: WeakValueDictionary[int, Run] = WeakValueDictionary()
 
     def __init__(
         self, args: list[tuple[Any, ...]], summaries: list[Any], runs: list[Run], back: bool, first: int
     ) -> None:
         self.args, self.summaries, self.runs, self.back, self.first = args, summaries, runs, back, first
-        self.label, self.clocks = 0, list[float]()
+        self.label, self.clocks, self.serial = 0, list[float](), next(_serials)
+        Run.by_serial[self.serial] = self
         runs.append(self)
 
     def __len__(self) -> int:
         return (len(self.clocks) + 1) // 2
+
+    def number(self, at: int) -> int:
+        """Stands for the launch number of step ``at``, if that is one of these launches; otherwise 0."""
+        is_one = not self.back and 0 <= at - self.first < len(self)
+        return -(self.serial << 32) - at - 1 if is_one else 0
+
+    @staticmethod
+    def label_of(number: int) -> int:
+        """The label of the launch for which `number` stands; 0 if it is not known."""
+        serial, at = divmod(-number - 1, 1 << 32)
+        run = Run.by_serial.get(serial)
+        return 0 if run is None else run.label + at - run.first
 
     def plans(self) -> list[Plan]:
         """The plan of each launch."""
@@ -409,7 +429,8 @@ class Stretch:
             back, owner, replays, drew = places[head]
             of = self.events[at + replays] if replays else 0
             if back:
-                here = (known.get((session, of), 0) if of else latest.get(owner.forward, 0)) or label + 1
+                found = Run.label_of(of) if of < 0 else known.get((session, of), 0)
+                here = (found if of else latest.get(owner.forward, 0)) or label + 1
             elif of:
                 here = 0
             else:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Result
 
 MOST_GRAPHS = 1 << 10  # the most graphs that each consist of one launch
-UNNUMBERED = -1  # in place of the number of a launch that draws no random numbers
+UNNUMBERED = -1  # in place of a launch number, where no recording needs it
 _version = attrgetter("version")
 
 
@@ -377,7 +377,7 @@ class Rerun(Recording):
             if run is None or not run.back or run.late or len(run.events) != run.size:
                 run = self._next_run(True, at)
                 if run is None:
-                    launch_gradient(reverse, args, UNNUMBERED, {}, ours=True)
+                    launch_gradient(reverse, args, self._number(at), {}, ours=True)
                     continue
             for memory in self.written_by[at]:
                 memory.version += 1
@@ -386,7 +386,7 @@ class Rerun(Recording):
                 value = reverse.entry(*([args[n] for n in summary.numbers] if summary.templates else args))
                 if value is NotImplemented:  # an argument is a number that the entry does not take
                     self.tell.missed()
-                    launch_gradient(reverse, args, UNNUMBERED, {}, ours=True)
+                    launch_gradient(reverse, args, self._number(at), {}, ours=True)
                     continue
                 if value is not None:
                     reverse.finish(*args)
@@ -417,7 +417,7 @@ class Rerun(Recording):
                     for grad in ends(self._inner_launches(at), then.touched):
                         grad.fill(0, THREAD.number)
                 elif (reverse := summary.reverse) is not None:
-                    number, kept = self.beside.get(at, (UNNUMBERED, args))
+                    number, kept = self.beside.get(at) or (self._number(at), args)
                     if found:
                         launch_by(found, reverse, kept, number, step.kept)
                     else:
@@ -429,6 +429,10 @@ class Rerun(Recording):
         finally:
             if self.final:
                 restore(self.final)
+
+    def _number(self, at: int) -> int:
+        """Stands for the number of the launch of step ``at``, which draws no random numbers."""
+        return next((number for run in self.runs if (number := run.number(at))), UNNUMBERED)
 
     def _inner_launches(self, at: int) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
         """The launches of the function with a custom gradient whose call is step ``at``."""
@@ -450,7 +454,7 @@ class Rerun(Recording):
             step, then = self.steps[at], self.then[at]
             launches.paused, summary = int(then.inner), then.summary()
             if summary is not None:
-                number, kept = self.beside.get(at, (UNNUMBERED, args))
+                number, kept = self.beside.get(at) or (self._number(at), args)
                 (launches.launched if ended else launches.repeated)(step, summary, args, number, kept)
             elif ended:
                 called(step, *args[:3])
