@@ -175,7 +175,7 @@ def test_copies_are_made_again_when_it_is_time(
             if n % 10 == 9:
                 assert recorder.now is not None
                 recorder.now.due = 0.0
-                module._timer.look()
+                module.TIMER.look()
     assert recorder.copies.made == 4
     assert recorder.copies.held == held * 4 * N
     (record,) = recorder.records()

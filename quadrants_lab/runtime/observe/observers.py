@@ -70,6 +70,27 @@ class Recorder(Protocol):
     def pause(self) -> None: ...
 
 
+class Noting(Protocol):
+    """Source lines that a recording adds to the closure of a plan, so that it is told of launches (`record.noting`).
+    ``lost``: leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are
+    returned; ``done``: after the entry. ``space``: name in the lines -> value. ``function``: the closure."""
+
+    function: Callable[..., Any]
+    lost: str
+    given_back: str
+    done: list[str]
+    space: dict[str, Any]
+
+    def before(self) -> list[str]:
+        """The lines that run before the session is locked."""
+
+    def around(self, lines: list[str], prepared: bool) -> list[str]:
+        """Puts ``lines``, which launch, between lines that tell the recording. ``prepared``: they call `prepare`."""
+
+    def end(self, again: Callable[..., Any]) -> None:
+        """From now on the closure calls ``again`` and no longer tells the recording."""
+
+
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)

@@ -172,6 +172,9 @@ class Run(Head):
         "args", "back", "clocks", "events", "first", "label", "late", "runs", "serial", "size", "summaries",
     )  # fmt: skip
     by_serial: WeakValueDictionary[int, Run] = WeakValueDictionary()
+    late: list[bool]
+    events: list[Any]
+    size: int
 
     def __init__(
         self, args: list[tuple[Any, ...]], summaries: list[Any], runs: list[Run], back: bool, first: int
@@ -204,7 +207,7 @@ class Run(Head):
         return [s.plan for s in self.summaries[self.first : self.first + len(self)]]
 
     def launches(self) -> list[RanStep]:
-        steps = range(self.first, self.first + len(self))
+        steps = list(range(self.first, self.first + len(self)))
         if self.back:
             steps = [n for n in range(self.first, -1, -1) if self.summaries[n].reverse is not None]
         labels = {run.first + n: run.label + n for run in self.runs if not run.back for n in range(len(run))}
@@ -221,7 +224,7 @@ class Stretch:
     that have all arguments of a launch. ``by_closure``: the plans whose closures note launches. They stop when ``late``
     has an item, which means that the stretch should end because it is ``due``. ``seconds``: index of a note -> seconds
     of the launch, if it was timed; ``firsts``: the first launches of their plans. ``cost``: seconds that the recording
-    took; ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches; ``runs``: its notes of many launches.
+    took; ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches; ``runs``: its `Run` notes.
 
     Set when the stretch has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote.
     ``first``: the index of its first launch, and how many launches that are no gradients came before; ``next``: the

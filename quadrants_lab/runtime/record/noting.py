@@ -85,7 +85,7 @@ def note(plan: Plan, way: str, timed: bool, **names: Any) -> Noted:
 
 
 class Closure:
-    """The closure of a plan with lines that note its launches (`plan.Noting`)."""
+    """The closure of a plan with lines that note its launches (`observers.Noting`)."""
 
     lost, given_back = "raise Miss", "borrowed_back()"
 

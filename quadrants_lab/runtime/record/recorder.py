@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from threading import Event, Lock, RLock, Thread
-from time import perf_counter, sleep
+from threading import RLock
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -47,6 +46,7 @@ from quadrants_lab.runtime.record.log import (
 from quadrants_lab.runtime.record.noting import Noted, note
 from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
+from quadrants_lab.runtime.record.timer import TIMER
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.specialisation import Compiled
@@ -154,7 +154,7 @@ class Recorder:
             run = Run(args, summaries, runs, back, first)
             stretch.note_run(run)
             self._spend(stretch, perf_counter() - start)
-            _timer.watch(self)
+            TIMER.watch(self)
             return run
 
     def missed(self) -> None:
@@ -272,7 +272,7 @@ class Recorder:
                 mark=stretch.mark, find=partial(self._find, plan),
             )  # fmt: skip
             stretch.heads[head] = args
-        _timer.watch(self)
+        TIMER.watch(self)
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
@@ -466,46 +466,6 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
     foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
     distinct = not plan.compiled.options.aliases  # copies of arrays that overlap would not overlap
     return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
-
-
-class _Timer:
-    """A thread that tells closures when a stretch should end. If a closure looked at the clock in each launch, that
-    would take as long as everything else that it does to note a launch. The thread watches one recorder, the last one
-    that called `watch`. It is started once, and sleeps while there is no recorder to watch."""
-
-    def __init__(self) -> None:
-        self._recorder: ref[Recorder] | None = None
-        self._lock = Lock()
-        self._wanted = Event()
-        self._thread: Thread | None = None
-
-    def watch(self, recorder: Recorder) -> None:
-        if self._recorder is not None and self._recorder() is recorder and self._wanted.is_set():
-            return
-        with self._lock:
-            self._recorder = ref(recorder)
-            self._wanted.set()
-            if self._thread is None or not self._thread.is_alive():  # in the child of a fork the thread is gone
-                self._thread = Thread(target=self._run, name="recorder", daemon=True)
-                self._thread.start()
-
-    def look(self) -> None:
-        """Ends a stretch that is due. Stops watching if the recorder is gone, or if no closure notes launches."""
-        with self._lock:
-            recorder = None if self._recorder is None else self._recorder()
-            stretch = None if recorder is None else recorder.now
-            if recorder is None or recorder.took:
-                self._wanted.clear()
-            elif stretch is not None and perf_counter() > stretch.due:
-                stretch.late.append(True)
-
-    def _run(self) -> None:
-        while self._wanted.wait():
-            sleep(LEAST_SECONDS)
-            self.look()
-
-
-_timer = _Timer()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from quadrants_lab.ir.weak import weakly
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
-from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, Recorder, open_recording, refuse
+from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_recording, refuse
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.expected import NOTHING, Expected, expected
@@ -108,7 +108,7 @@ class Rerun(Recording):
         # whether a recording may have one note for many of these launches; the memory that the gradient of each step
         # writes; and, in a run, the recording, its present note, and all its notes of the run
         self.in_runs, self.written_by = False, dict[int, list[Memory]]()
-        self.tell: Recorder | None = None
+        self.tell: Any = None
         self.run: Any = None
         self.runs: list[Any] = []
         self.final: list[Part] = []  # copies of everything that the gradients restore
@@ -336,7 +336,7 @@ class Rerun(Recording):
         self.way, now, written = [], StandIns(), dict[int, Memory]()
         for at in reversed(range(len(self.steps))):
             then, step = self.then[at], self.steps[at]
-            summary, (_, args) = then.summary(), self.beside.get(at, (UNNUMBERED, self.launched[at]))
+            summary, (_, args) = then.summary(), self.beside.get(at, (0, self.launched[at]))
             before = (now.flushed(), []) if summary is None else now.before(summary, args)
             self.way.append((then, step, *before, now.after(step.changes)))
             if summary is not None and summary.reverse is not None:
@@ -439,7 +439,7 @@ class Rerun(Recording):
         first = at
         while first and self.then[first - 1].inner:
             first -= 1
-        made = [(self.then[n].summary(), self.beside.get(n, (UNNUMBERED, self.launched[n]))[1]) for n in range(first, at)]
+        made = [(self.then[n].summary(), self.beside.get(n, (0, self.launched[n]))[1]) for n in range(first, at)]
         return [(summary, args) for summary, args in made if summary is not None]
 
     def end(self) -> None:
