@@ -278,6 +278,33 @@ def _(o: World) -> None:
         if n == 1:
             o.x[1] = 5
 
+@program("equal Tapes")
+def _(o: World) -> None:
+    for n in range(7):
+        with qd.ad.Tape(o.y):
+            for t in range(8):
+                o.step(t)
+                if n % 2 and t in (2, 5):
+                    o.w[t] = n
+                    o.k[t] = n
+            if n == 5:
+                o.of(o.x, o.w, 0.5)
+            o.last()
+            o.total()
+        o.turned()
+        o.back(0.5)
+    o.total.grad()
+
+@program("equal Tapes with values and errors")
+def _(o: World) -> None:
+    for n in range(8):
+        with suppress(AssertionError), qd.ad.Tape(o.y):
+            o.there()
+            o.sums()
+            o.checked(2.0 if n != 6 else 0.5)
+            o.total()
+    o.back(0.5)
+
 @program("Tape over launches in place")
 def _(o: World) -> None:
     for _ in range(4):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from gc import collect
+from itertools import pairwise
 from math import inf
 from typing import Any
 from weakref import ref
@@ -174,7 +175,7 @@ def test_copies_are_made_again_when_it_is_time(
             if n % 10 == 9:
                 assert recorder.now is not None
                 recorder.now.due = 0.0
-                module._timer.look()
+                module.TIMER.look()
     assert recorder.copies.made == 4
     assert recorder.copies.held == held * 4 * N
     (record,) = recorder.records()
@@ -245,3 +246,25 @@ def test_memory_that_was_written_behind_the_recording_is_not_made_up(monkeypatch
     assert record.inputs is record.outputs is None
     (kernel,) = cell_view("cell", recorder).kernels
     assert kernel.launches[0].note == NOT_KEPT
+
+
+def test_equal_tapes_are_noted_at_once() -> None:
+    """And nothing is lost: each launch has its time, and the timeline has each launch and gradient."""
+    world = World({"arch": qd.cpu, "offline_cache": False})
+    with recording() as recorder:
+        for _ in range(6):
+            with qd.ad.Tape(world.y) as tape:
+                for t in range(8):
+                    world.step(t)
+                world.last()
+        noted = sum(len(run) for stretch in (*recorder._recent, recorder.now) for run in stretch.runs)
+        assert noted >= 3 * 18
+    assert all(record.seconds > 0 for record in (*recorder.records(), *recorder.past))
+    assert recorder.launches == 6 * 18
+    assert sum(len(times.warm) + (times.first is not None) for times in recorder.times.values()) >= noted
+    (made,) = recorder.tapes.values()
+    for ran in (made().ran, tape.report.ran):
+        launches = [(x.kernel, x.track, x.of) for x in ran if x.track < 2]
+        forward = [*(("step", 0, t) for t in range(8)), ("last", 0, 8)]
+        assert launches == [*forward, *((name, 1, t) for name, _, t in reversed(forward))]
+        assert all(a.begin <= a.end <= b.begin for a, b in pairwise(ran))

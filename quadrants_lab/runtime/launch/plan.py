@@ -26,7 +26,14 @@ from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
 from quadrants_lab.runtime.memory.identity import Distinct, Place
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recorder, open_recording, refuse
+from quadrants_lab.runtime.observe.observers import (
+    KEEPS_LAST,
+    Launched,
+    Noting,
+    Recorder,
+    open_recording,
+    refuse,
+)
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -352,27 +359,6 @@ def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
 
 
 # --- the closure of a plan ----------------------------------------------------------------------------------------
-
-
-class Noting(Protocol):
-    """Source lines that a recording adds to the closure of a plan, so that it is told of launches (`record.noting`).
-    ``lost``: leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are
-    returned; ``done``: after the entry. ``space``: name in the lines -> value. ``function``: the closure."""
-
-    function: Launch
-    lost: str
-    given_back: str
-    done: list[str]
-    space: dict[str, Any]
-
-    def before(self) -> list[str]:
-        """The lines that run before the session is locked."""
-
-    def around(self, lines: list[str], prepared: bool) -> list[str]:
-        """Puts ``lines``, which launch, between lines that tell the recording. ``prepared``: they call `prepare`."""
-
-    def end(self, again: Launch) -> None:
-        """From now on the closure calls ``again`` and no longer tells the recording."""
 
 
 def launch_function(plan: Plan, miss: Launch | None, noting: Noting | None = None) -> Launch:

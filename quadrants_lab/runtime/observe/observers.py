@@ -52,15 +52,43 @@ class Observer(Protocol):
 
 
 class Recorder(Protocol):
-    """``launch`` is called in place of ``how``, one of the functions by which a plan launches, and calls it. ``pause``
-    is called before launches that the recorder does not see. ``tapes``: serial of the memory of a loss -> function that
-    makes the report of the last Tape over it."""
+    """``launch`` is called in place of ``how``, one of the functions by which a plan launches, and calls it. ``run``
+    notes many launches of a Tape at once (`record.log.Run`); then ``failed`` is called if an error ended one, and
+    ``missed`` if one was none. ``pause`` is called before launches that the recorder does not see. ``tapes``: serial of
+    the memory of a loss -> function that makes the report of the last Tape over it."""
 
     tapes: dict[int, Callable[[], Any]]
 
     def launch(self, plan: Plan, how: Callable[..., Any], *args: Any) -> Any: ...
 
+    def run(self, *given: Any) -> Any: ...
+
+    def failed(self) -> None: ...
+
+    def missed(self) -> None: ...
+
     def pause(self) -> None: ...
+
+
+class Noting(Protocol):
+    """Source lines that a recording adds to the closure of a plan, so that it is told of launches (`record.noting`).
+    ``lost``: leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are
+    returned; ``done``: after the entry. ``space``: name in the lines -> value. ``function``: the closure."""
+
+    function: Callable[..., Any]
+    lost: str
+    given_back: str
+    done: list[str]
+    space: dict[str, Any]
+
+    def before(self) -> list[str]:
+        """The lines that run before the session is locked."""
+
+    def around(self, lines: list[str], prepared: bool) -> list[str]:
+        """Puts ``lines``, which launch, between lines that tell the recording. ``prepared``: they call `prepare`."""
+
+    def end(self, again: Callable[..., Any]) -> None:
+        """From now on the closure calls ``again`` and no longer tells the recording."""
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())

@@ -14,18 +14,20 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.memory.memory import Head
+from quadrants_lab.runtime.record.noting import Noted, of_launch
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
-    from quadrants_lab.runtime.record.noting import Noted
     from quadrants_lab.runtime.session import Session
 
 Array = npt.NDArray[Any]
@@ -141,6 +143,79 @@ class PastLaunch(NamedTuple):
         return {name: self.values[f"kept {name}"] for name in self.plan.scratch.keeps} if kept is None else kept
 
 
+_serials = count(1)
+
+
+class RanStep(NamedTuple):
+    """A launch of a `Run`. ``at``: the index of its step under the Tape. ``label``: what becomes ``launch`` of its
+    `LaunchRecord`. ``began``, ``ended``: when, in seconds."""
+
+    at: int
+    plan: Plan
+    args: tuple[Any, ...]
+    label: int
+    began: float
+    ended: float
+
+
+class Run(Head):
+    """One note for many launches of a Tape that repeats its last run (`tape.rerun`): those of the Tape's steps from
+    ``first`` on, or with ``back`` the gradients of the steps from ``first`` down to 0. ``args`` and ``summaries`` have
+    an item for each step of the Tape; ``runs`` has all such notes of the Tape. ``clocks``: when each launch began and
+    ended; only a launch that failed has no end. ``label``: the label of the first launch.
+
+    The note is complete as soon as ``late`` has an item, or ``events``, the log, has another ``size``: the next launch
+    belongs to another note."""
+
+    step = 1
+    __slots__ = (
+        "args", "back", "clocks", "events", "first", "label", "late", "runs", "serial", "size", "summaries",
+    )  # fmt: skip
+    by_serial: WeakValueDictionary[int, Run] = WeakValueDictionary()
+    late: list[bool]
+    events: list[Any]
+    size: int
+
+    def __init__(
+        self, args: list[tuple[Any, ...]], summaries: list[Any], runs: list[Run], back: bool, first: int
+    ) -> None:
+        self.args, self.summaries, self.runs, self.back, self.first = args, summaries, runs, back, first
+        self.label, self.clocks, self.serial = 0, list[float](), next(_serials)
+        Run.by_serial[self.serial] = self
+        runs.append(self)
+
+    def __len__(self) -> int:
+        return (len(self.clocks) + 1) // 2
+
+    def number(self, at: int) -> int:
+        """Stands for the launch number of step ``at``, if that is one of these launches; otherwise 0."""
+        is_one = not self.back and 0 <= at - self.first < len(self)
+        return -(self.serial << 32) - at - 1 if is_one else 0
+
+    @staticmethod
+    def label_of(number: int) -> int:
+        """The label of the launch for which `number` stands; 0 if it is not known."""
+        serial, at = divmod(-number - 1, 1 << 32)
+        run = Run.by_serial.get(serial)
+        return 0 if run is None else run.label + at - run.first
+
+    def plans(self) -> list[Plan]:
+        """The plan of each launch."""
+        if self.back:
+            found = [s.reverse for s in self.summaries[self.first :: -1]]
+            return [plan for plan in found if plan is not None][: len(self)]
+        return [s.plan for s in self.summaries[self.first : self.first + len(self)]]
+
+    def launches(self) -> list[RanStep]:
+        steps = list(range(self.first, self.first + len(self)))
+        if self.back:
+            steps = [n for n in range(self.first, -1, -1) if self.summaries[n].reverse is not None]
+        labels = {run.first + n: run.label + n for run in self.runs if not run.back for n in range(len(run))}
+        clocks = [*self.clocks, *self.clocks[-1:]]
+        found = zip(steps, self.plans(), clocks[::2], clocks[1::2], strict=False)
+        return [RanStep(n, p, self.args[n], labels.get(n, self.label), *times) for n, p, *times in found]
+
+
 @dataclass(slots=True, eq=False)
 class Stretch:
     """``events``: the items of all notes. ``base``: serial of a memory -> its copy. ``kept``: copies of values that
@@ -149,7 +224,7 @@ class Stretch:
     that have all arguments of a launch. ``by_closure``: the plans whose closures note launches. They stop when ``late``
     has an item, which means that the stretch should end because it is ``due``. ``seconds``: index of a note -> seconds
     of the launch, if it was timed; ``firsts``: the first launches of their plans. ``cost``: seconds that the recording
-    took; ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
+    took; ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches; ``runs``: its `Run` notes.
 
     Set when the stretch has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote.
     ``first``: the index of its first launch, and how many launches that are no gradients came before; ``next``: the
@@ -178,6 +253,7 @@ class Stretch:
     cost: float = 0.0
     copied: int = 0
     taped: bool = False
+    runs: list[Run] = field(default_factory=list)
     wrote: int = 0
     took: float = 0.0
     first: tuple[int, int] = 0, 0
@@ -201,6 +277,12 @@ class Stretch:
     def note(self, head: Noted, *values: Any) -> None:
         self.events.extend((head, *values))
 
+    def note_run(self, run: Run) -> None:
+        self.taped = True
+        self.runs.append(run)
+        self.events.append(run)
+        run.late, run.events, run.size = self.late, self.events, len(self.events)
+
     def last(self) -> int:
         """The index of the last note, which may be incomplete; -1 if there is none."""
         at = len(self.events) - 1
@@ -210,20 +292,65 @@ class Stretch:
 
     def missed(self) -> None:
         """Replaces the last note: there was no such launch, although versions may have grown."""
-        del self.events[self.last() :]
-        self.events += (MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
+        at = self.last()
+        if self.events[at].__class__ is Run:
+            del self.events[at].clocks[-1]
+        else:
+            del self.events[at:]
+        self.events += (MISSED, self._versions())
+
+    def _versions(self) -> dict[int, int]:
+        return {serial: copy.memory.version for serial, copy in self.base.items()}
 
     def last_launch(self) -> PastLaunch:
         """The last launch. If it was interrupted, its note is completed first."""
         at = self.last()
+        if self.events[at].__class__ is Run:
+            last = self.events[at].launches()[-1]
+            return PastLaunch(last.plan, last.args, {"copies": {}, "kept": {}}, at)
         self.events += [None] * (at + self.events[at].step - len(self.events))
         return self.launch(at)
 
+    def expand(self) -> list[tuple[Compiled, float]]:
+        """Replaces each `Run` by a note of each launch. Returns the code of these launches and their seconds."""
+        if not self.runs:
+            return []
+        old, self.events = self.events, []
+        labels, self.labels = iter(self.labels), []
+        moved: dict[int, int] = {}
+        heads: dict[Plan, Noted] = {}
+        seconds: dict[int, float] = {}
+        for at, head in self._notes(old):
+            moved[at] = len(self.events)
+            if head.__class__ is not Run:
+                self.events += old[at : at + head.step]
+                if head in self.heads:
+                    self.labels.append(next(labels))
+                continue
+            for _, plan, args, label, began, ended in head.launches():
+                if plan not in heads:
+                    heads[plan] = made = Noted(plan, of_launch(plan), True)
+                    self.heads[made] = args
+                values = {f"a{n}": arg for n, arg in enumerate(args)} | {"standing": None}
+                values["depths"] = plan.stacks and plan.stacks.depths
+                seconds[len(self.events)] = ended - began
+                self.labels.append(label)
+                self.note(heads[plan], *(values[name] for name in heads[plan].names))
+        self.seconds = {moved[at]: took for at, took in self.seconds.items()} | seconds
+        self.firsts = {moved[at] for at in self.firsts}
+        self.returned = {moved[at]: values for at, values in self.returned.items()}
+        self.runs.clear()
+        return [(self.events[at].plan.compiled, took) for at, took in seconds.items()]
+
     def notes(self) -> Iterator[tuple[int, Any]]:
         """The index and the head of each note."""
-        at, end = 0, len(self.events)
+        return self._notes(self.events)
+
+    @staticmethod
+    def _notes(events: list[Any]) -> Iterator[tuple[int, Any]]:
+        at, end = 0, len(events)
         while at < end:
-            head = self.events[at]
+            head = events[at]
             yield at, head
             at += head.step
 
@@ -263,13 +390,11 @@ class Stretch:
         """Gives launches their numbers and labels. ``labels``: (session, launch number) -> label, for launches under a
         Tape; more are added. ``last``: kernel -> the stretch with its last launch before this one."""
         self.first = first
-        self.ends = {serial: copy.memory.version for serial, copy in self.base.items()}
+        self.ends = self._versions()
         counts = Counter(head for _, head in self.notes())  # `list.count` would compare each note with each head
         self.heads = {head: args for head, args in self.heads.items() if counts[head]}
         self.wrote = sum(counts[head] * sum(m.operand.nbytes for m in head.plan.written(args))
                          for head, args in self.heads.items())  # fmt: skip
-        for plan in {head.plan for head in self.heads if head.plan.compiled.returns}:
-            self.returned[self._last_of(plan)] = {name: plan.frame.ret(name) for name in plan.compiled.returns}
         self.taped |= any(head.under_tape for head in self.heads)
         for head in self.heads:
             forward = head.plan.owner.forward
@@ -281,6 +406,10 @@ class Stretch:
             self.owners = {head.plan.owner for head in self.heads}
             launches = sum(counts[head] for head in self.heads)
             self.next = first[0] + launches, first[1] + sum(counts[h] for h in self.heads if not is_gradient(h.plan))
+        if any(plan.compiled.returns for run in self.runs for plan in {*run.plans()}):
+            self.expand()
+        for plan in {head.plan for head in self.heads if head.plan.compiled.returns}:
+            self.returned[self._last_of(plan)] = {name: plan.frame.ret(name) for name in plan.compiled.returns}
 
     def _count(self, known: dict[Version, int]) -> None:
         """Finds the labels of launches that a Tape made."""
@@ -288,12 +417,23 @@ class Stretch:
         places = {head: (is_gradient(head.plan), head.plan.owner, head.place("replays"), head.place("number"))
                   for head in self.heads}  # fmt: skip
         for at, head in self.notes():
+            if head.__class__ is Run:
+                plans = head.plans()
+                last = dict(zip(plans, range(label + 1, label + 1 + len(plans)), strict=True))
+                head.label, number = label + 1, number + len(plans)
+                if not head.back:
+                    label += len(plans)
+                    latest.update((plan.owner, n) for plan, n in last.items())
+                for plan, many in Counter(plans).items():
+                    self.owners.add(plan.owner)
+                    self.wrote += many * sum(memory.operand.nbytes for memory in plan.written(head.args[0]))
             if head not in places:
                 continue
             back, owner, replays, drew = places[head]
             of = self.events[at + replays] if replays else 0
             if back:
-                here = (known.get((session, of), 0) if of else latest.get(owner.forward, 0)) or label + 1
+                found = Run.label_of(of) if of < 0 else known.get((session, of), 0)
+                here = (found if of else latest.get(owner.forward, 0)) or label + 1
             elif of:
                 here = 0
             else:

@@ -48,11 +48,16 @@ class Miss(Exception):
     """Raised within a closure that notes launches, if the call does not fit the plan, so there was no launch."""
 
 
+def of_launch(plan: Plan) -> list[str]:
+    """The names that the notes of every launch of the plan have."""
+    names = [p.x for p in plan.signature.parts if p.slot.kind != "template"]
+    return names + ["depths", "standing"] * (plan.stacks is not None)
+
+
 def noted(plan: Plan, under_tape: bool) -> Noted:
     """The head of the notes that the closure of a plan writes."""
     random, back = plan.facts.of(draws), plan.compiled.mode == REVERSE
-    names = [p.x for p in plan.signature.parts if p.slot.kind != "template"]
-    names += ["depths", "standing"] * (plan.stacks is not None) + ["replays"] * (under_tape or back)
+    names = of_launch(plan) + ["replays"] * (under_tape or back)
     names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
     return Noted(plan, names + ["number"] * (random or (under_tape and not back)), under_tape)
 
@@ -80,7 +85,7 @@ def note(plan: Plan, way: str, timed: bool, **names: Any) -> Noted:
 
 
 class Closure:
-    """The closure of a plan with lines that note its launches (`plan.Noting`)."""
+    """The closure of a plan with lines that note its launches (`observers.Noting`)."""
 
     lost, given_back = "raise Miss", "borrowed_back()"
 

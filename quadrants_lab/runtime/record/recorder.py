@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from threading import Event, Lock, RLock, Thread
-from time import perf_counter, sleep
+from threading import RLock
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from quadrants_lab.runtime.record.log import (
     Array,
     Copies,
     Copy,
+    Run,
     Stretch,
     Version,
     is_gradient,
@@ -46,6 +46,7 @@ from quadrants_lab.runtime.record.log import (
 from quadrants_lab.runtime.record.noting import Noted, note
 from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
+from quadrants_lab.runtime.record.timer import TIMER
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.specialisation import Compiled
@@ -114,7 +115,7 @@ class Recorder:
 
     def _launch(self, plan: Plan, how: Launch, args: tuple[Any, ...]) -> Any:
         start = perf_counter()
-        stretch = self._note(self._stretch(plan, start), plan, args)
+        stretch = self._note(self._stretch(plan.session, start), plan, args)
         plan.summed = False
         begun = perf_counter()
         try:
@@ -124,26 +125,55 @@ class Recorder:
                 return value
             plan.session.finish()  # wait here, since a launch may return before it is done
         except BaseException:
-            self._failed(args)
+            self.failed(args)
             raise
         seconds = perf_counter() - begun
         self._noted(stretch, plan, args, seconds)
         end = perf_counter()
         cost = end - start - seconds
-        stretch.cost += cost
-        self.spent += cost
-        stretch.due = stretch.began + max(LEAST_SECONDS, SHARE * stretch.cost)
+        self._spend(stretch, cost)
         if stretch.first_elements is not None:
             self._too_large[plan] = end + SHARE * cost - SHARE * seconds
         return value
 
-    def _stretch(self, plan: Plan, now: float) -> Stretch:
-        """The stretch to which a launch of the plan is written: the present one, or a new one if that is due."""
+    def run(
+        self, session: Session, used: Collection[Memory], args: list[tuple[Any, ...]], summaries: list[Any],
+        runs: list[Run], back: bool, first: int,
+    ) -> Run | None:  # fmt: skip
+        """Notes that a Tape which repeats its last run is about to launch; see `Run`. ``used``: all memory that it
+        uses. Returns None, without effect, if there is no room for its copies or launches are hidden."""
+        with session.lock, self._lock:
+            if hiding() or any(memory.foreign for memory in used):
+                return None
+            start = perf_counter()
+            stretch = self._stretch(session, start)
+            try:
+                self._copy(stretch, used)
+            except MemoryError:
+                return None
+            run = Run(args, summaries, runs, back, first)
+            stretch.note_run(run)
+            self._spend(stretch, perf_counter() - start)
+            TIMER.watch(self)
+            return run
+
+    def missed(self) -> None:
+        """Called when the last launch of a `Run` was none."""
+        if self.now is not None:
+            self.now.missed()
+
+    def _spend(self, stretch: Stretch, cost: float) -> None:
+        stretch.cost += cost
+        self.spent += cost
+        stretch.due = stretch.began + max(LEAST_SECONDS, SHARE * stretch.cost)
+
+    def _stretch(self, session: Session, now: float) -> Stretch:
+        """The stretch to which a launch is written: the present one, or a new one if that is due."""
         stretch = self.now
-        if stretch is not None and (now > stretch.due or stretch.session is not plan.session):
+        if stretch is not None and (now > stretch.due or stretch.session is not session):
             self.pause()
         if self.now is None:
-            self.now = self._begin(plan.session, now)
+            self.now = self._begin(session, now)
         return self.now
 
     def _begin(self, session: Session, now: float) -> Stretch:
@@ -237,11 +267,11 @@ class Recorder:
             head = note(
                 plan, closure, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]),
                 hook=stretch.hook, copied=partial(self._copied, stretch), note=events.append, notes=events.extend,
-                missed=stretch.missed, failed=self._failed, borrowed_back=self._detach, took=times.warm.append,
+                missed=stretch.missed, failed=self.failed, borrowed_back=self._detach, took=times.warm.append,
                 mark=stretch.mark, find=partial(self._find, plan),
             )  # fmt: skip
             stretch.heads[head] = args
-        _timer.watch(self)
+        TIMER.watch(self)
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
@@ -325,7 +355,7 @@ class Recorder:
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    def _failed(self, args: tuple[Any, ...] = ()) -> None:
+    def failed(self, args: tuple[Any, ...] = ()) -> None:
         """Called when an error has ended the last launch."""
         if self.now is not None:
             self.now.failed = True
@@ -410,6 +440,9 @@ class Recorder:
         if self._made_for != self._ended:
             start = perf_counter()
             alive = {*self._recent, *self._last.values()}
+            for stretch in alive:
+                for compiled, took in stretch.expand():
+                    self.times.setdefault(id(compiled), Times(compiled)).warm.append(took)
             owners = {stretch: {x for x in stretch.owners if self._last[x] is stretch} for stretch in alive}
             self._made = rebuild(owners, self.limit, self._made)
             for record in (r for of_stretch in self._made.values() for r in of_stretch.values()):
@@ -431,46 +464,6 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
     foreign = {name for name, memory in memories.items() if memory.foreign} | plan.numpy_arrays(args).keys()
     distinct = not plan.compiled.options.aliases  # copies of arrays that overlap would not overlap
     return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
-
-
-class _Timer:
-    """A thread that tells closures when a stretch should end. If a closure looked at the clock in each launch, that
-    would take as long as everything else that it does to note a launch. The thread watches one recorder, the last one
-    that called `watch`. It is started once, and sleeps while there is no recorder to watch."""
-
-    def __init__(self) -> None:
-        self._recorder: ref[Recorder] | None = None
-        self._lock = Lock()
-        self._wanted = Event()
-        self._thread: Thread | None = None
-
-    def watch(self, recorder: Recorder) -> None:
-        if self._recorder is not None and self._recorder() is recorder and self._wanted.is_set():
-            return
-        with self._lock:
-            self._recorder = ref(recorder)
-            self._wanted.set()
-            if self._thread is None or not self._thread.is_alive():  # in the child of a fork the thread is gone
-                self._thread = Thread(target=self._run, name="recorder", daemon=True)
-                self._thread.start()
-
-    def look(self) -> None:
-        """Ends a stretch that is due. Stops watching if the recorder is gone, or if no closure notes launches."""
-        with self._lock:
-            recorder = None if self._recorder is None else self._recorder()
-            stretch = None if recorder is None else recorder.now
-            if recorder is None or recorder.took:
-                self._wanted.clear()
-            elif stretch is not None and perf_counter() > stretch.due:
-                stretch.late.append(True)
-
-    def _run(self) -> None:
-        while self._wanted.wait():
-            sleep(LEAST_SECONDS)
-            self.look()
-
-
-_timer = _Timer()
 
 
 @contextmanager

@@ -15,12 +15,13 @@ from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.facts import draws
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.weak import weakly
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
-from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK
+from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_recording, refuse
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.expected import NOTHING, Expected, expected
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Result
 
 MOST_GRAPHS = 1 << 10  # the most graphs that each consist of one launch
+UNNUMBERED = -1  # in place of a launch number, where no recording needs it
 _version = attrgetter("version")
 
 
@@ -101,6 +103,12 @@ class Rerun(Recording):
         self.way: list[Way] = []  # the steps, last first, with what to do around each gradient
         # whether each gradient is only a call of its entry; and what the gradients write in that case
         self.straight, self.written = False, list[Memory]()
+        # whether a recording may have one note for many of these launches; the memory that the gradient of each step
+        # writes; and, in a run, the recording, its present note, and all its notes of the run
+        self.in_runs, self.written_by = False, dict[int, list[Memory]]()
+        self.tell: Any = None
+        self.run: Any = None
+        self.runs: list[Any] = []
         self.final: list[Part] = []  # copies of everything that the gradients restore
         self.result: Result | None = None
         # whether a launch may save values for its gradient in the memory of the last run, and no recording notes it
@@ -113,7 +121,7 @@ class Rerun(Recording):
 
     def _made(self, at: int) -> tuple[int, tuple[Any, ...]]:
         """The number of the launch of step ``at``, and the arguments of its gradient."""
-        return self.beside.get(at, (1, self.launched[at]))
+        return self.beside.get(at) or (self._number(at), self.launched[at])
 
     # --- the launches ----------------------------------------------------------------------------------------------
 
@@ -138,7 +146,7 @@ class Rerun(Recording):
                 elif self.lends:
                     value = plan.call(*args)
                 else:
-                    value = self._noted(plan, args)
+                    value = self._in_run(then, summary, args)
             except BaseException:
                 self.end()
                 self.launches.failed(self.steps[at].changes)
@@ -150,16 +158,39 @@ class Rerun(Recording):
                 self.held.append(summary)
             return value
 
-    def _noted(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        """Launches a plain step, and tells the recording."""
-        tracing, at = self.launches.tracing, len(self.launched)
-        began = 0.0 if tracing is None else perf_counter()
-        value = plan.call(*args)
-        if value is not NotImplemented:
-            if tracing is not None:  # as `note`, without its calls: a Tape that waits is no rerun
-                tracing.noted.append((plan.compiled, FORWARD, began, perf_counter(), 0, at))
-            self.beside[at] = plan.frame.launch_number, args
+    def _in_run(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
+        """Launches a plain step. A recording has one note for it and the steps before it, if possible."""
+        run = self.run
+        if run is None or run.late or len(run.events) != run.size:
+            run = self._next_run(False, len(self.launched))
+            if run is None:
+                return self._launch(then, summary, args)
+        clocks = run.clocks
+        clocks.append(perf_counter())
+        try:
+            value = summary.plan.closures[0](*args)
+        except BaseException:
+            run.args, run.summaries = [*run.args, args], [*run.summaries, summary]
+            self.tell.failed()
+            raise
+        if value is NotImplemented:
+            self.tell.missed()
+        else:
+            clocks.append(perf_counter())
         return value
+
+    def _next_run(self, back: bool, first: int) -> Any:
+        """Tells the recording that launches will follow, with ``back`` gradients, from the step ``first`` on. Returns
+        the note of these launches; None if the recording has to be told of each."""
+        self.run, self.tell = None, open_recording()
+        if self.tell is not None and self.in_runs:
+            fields = [f for which in self.kernels if (s := which()) is not None
+                      for plan in (s.plan, s.reverse) if plan is not None for f in plan.fields.values()]  # fmt: skip
+            given = self.launched, self.held, self.runs, back, first
+            self.run = self.tell.run(self.session, fields, *given)
+            if self.run is not None and self.launches.tracing is not None:
+                self.launches.tracing.runs.append(self.run)
+        return self.run
 
     def _launch(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches a step that is not plain."""
@@ -274,10 +305,11 @@ class Rerun(Recording):
         self.unwatch()
         with self.lock:
             seed()
-            if self.straight:
-                (self._run_straight if self.lends else self._run_noted)()
-                return True
-            if self.capture is None or not self._started():
+            if self.straight and self.lends:
+                self._run_straight()
+            elif self.run is not None:
+                self._run_noted()
+            elif self.capture is None or not self._started():
                 self._ready()()
         self._rest()
         return True
@@ -311,9 +343,15 @@ class Rerun(Recording):
             before = (now.flushed(), []) if summary is None else now.before(summary, args)
             self.way.append((then, step, *before, now.after(step.changes)))
             if summary is not None and summary.reverse is not None:
-                written |= {id(memory): memory for memory in summary.reverse.written(args)}
+                self.written_by[at] = summary.reverse.written(args)
+                written |= {id(memory): memory for memory in self.written_by[at]}
         self.straight = self.capture is None and not self.calls and all(then.entry for then in self.then[:-1])
         self.written = [*written.values()]
+        plans = [summary.plan for summary in self.summaries]
+        on_host = self.session.backend.CAPABILITIES.on_host
+        self.in_runs = self.straight and on_host and not any(
+            plan.scratch or plan.takes_arrays or plan.facts.of(draws) or plan.closures[0] is refuse for plan in plans
+        )
 
     def _run_straight(self) -> None:
         """Runs the gradients, each by nothing but a call of its entry."""
@@ -332,29 +370,33 @@ class Rerun(Recording):
                 reverse.finish(*args)
 
     def _run_noted(self) -> None:
-        """Like `_run_straight`, for a recording that notes each gradient, and of which launch it is the gradient."""
-        tracing, at = self.launches.tracing, len(self.launched)
-        note, began = None if tracing is None else tracing.noted.append, perf_counter()
-        try:
-            while self.launched:
-                args, summary, at = self.launched.pop(), self.held.pop(), at - 1
-                if (reverse := summary.reverse) is None:
+        """Like `_run_straight`, for a recording that has one note for the gradients, if possible."""
+        for at in reversed(range(len(self.steps))):
+            args, summary, run = self.launched[at], self.held[at], self.run
+            if (reverse := summary.reverse) is None:
+                continue
+            if reverse.here.last_plan is not reverse.weak:
+                reverse.owner.note(reverse)
+            if run is None or not run.back or run.late or len(run.events) != run.size:
+                run = self._next_run(True, at)
+                if run is None:
+                    launch_gradient(reverse, args, self._number(at), {}, ours=True)
                     continue
-                gradient = reverse.owner
-                gradient.replays = self.beside[at][0]
-                if reverse.here.last_plan is not reverse.weak:
-                    gradient.note(reverse)
-                if reverse.call(*args) is NotImplemented:
-                    gradient.launch_by(reverse, args)
-                if note is not None:
-                    now = perf_counter()
-                    note((reverse.compiled, GRADIENT, began, now, 0, at))
-                    began = now
-        finally:
-            for kept in self.summaries:
-                if kept.reverse is not None:
-                    kept.reverse.owner.replays = 0
-            self._rest()
+            for memory in self.written_by[at]:
+                memory.version += 1
+            run.clocks.append(perf_counter())
+            try:
+                value = reverse.entry(*([args[n] for n in summary.numbers] if summary.templates else args))
+                if value is NotImplemented:  # an argument is a number that the entry does not take
+                    self.tell.missed()
+                    launch_gradient(reverse, args, self._number(at), {}, ours=True)
+                    continue
+                if value is not None:
+                    reverse.finish(*args)
+            except BaseException:
+                self.tell.failed()
+                raise
+            run.clocks.append(perf_counter())
 
     def _differentiate(self) -> None:
         with holding(PUT_BACK, True) if self.calls else nullcontext():
@@ -378,7 +420,7 @@ class Rerun(Recording):
                     for grad in ends(self._inner_launches(at), then.touched):
                         grad.fill(0, THREAD.number)
                 elif (reverse := summary.reverse) is not None:
-                    number, kept = self.beside.get(at, (1, args))
+                    number, kept = self._made(at)
                     if found:
                         launch_by(found, reverse, kept, number, step.kept)
                     else:
@@ -390,6 +432,10 @@ class Rerun(Recording):
         finally:
             if self.final:
                 restore(self.final)
+
+    def _number(self, at: int) -> int:
+        """Stands for the number of the launch of step ``at``, which draws no random numbers."""
+        return next((number for run in self.runs if (number := run.number(at))), UNNUMBERED)
 
     def _inner_launches(self, at: int) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
         """The launches of the function with a custom gradient whose call is step ``at``."""
@@ -436,9 +482,9 @@ class Rerun(Recording):
             step.ends = []
 
     def _rest(self) -> None:
-        self.launched.clear()
+        # the recording may have the lists
+        self.launched, self.held, self.runs, self.run = [], [], [], None
         self.beside.clear()
-        self.held.clear()
 
     def needs(self) -> list[Any]:
         """The objects to which it refers weakly, as long as the run keeps them alive."""

@@ -8,9 +8,10 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.specialisation import Compiled
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 FORWARD, GRADIENT, AGAIN, COMPILE = range(4)
 TRACKS = ("forward", "gradient", "run again", "compile")
+Noted: TypeAlias = "tuple[Compiled, int, float, float, int, object]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,15 @@ class Ran:
 
 class Tracing:
     """Times the launches of a Tape. ``waits``: it waits for the end of each launch, so that times are the device's.
-    ``noted``: the code of each launch, with all but the last member of its `Ran`."""
+    ``noted``: the code of each launch, with all but the last member of its `Ran`; ``runs``: notes of a recording, each
+    of many launches (`record.log.Run`)."""
 
     def __init__(self, account: Account, waits: bool) -> None:
         self.account = account
         self.waits = waits
         self.began = perf_counter()
-        self.noted: list[tuple[Compiled, int, float, float, int, object]] = []
+        self.noted: list[Noted] = []
+        self.runs: list[Any] = []
 
     def now(self, plan: Plan) -> float:
         """Waits for everything that the plan's session has launched; returns the time."""
@@ -66,21 +70,26 @@ class Tracing:
     @property
     def ran(self) -> list[Ran]:
         """The launches in the order in which they ended, and behind them what was compiled for them."""
-        return [self._ran(*noted) for noted in [*self.noted, *self._compiled()]]
+        of_runs = [
+            (x.plan.compiled, GRADIENT if run.back else FORWARD, x.began, x.ended, 0, x.at)
+            for run in self.runs for x in run.launches()
+        ]  # fmt: skip
+        noted = sorted([*self.noted, *of_runs], key=itemgetter(3))
+        return [self._ran(*x) for x in [*noted, *self._compiled(noted)]]
 
     def _ran(self, compiled: Compiled, track: int, begin: float, end: float, kept: int, of: object) -> Ran:
         kernel, since = compiled.lowered.kernel, self.began
         place = f"{kernel.span.file}, line {kernel.span.line}" if kernel.span is not None else ""
         return Ran(kernel.name, track, begin - since, end - since, kept, of, place)
 
-    def _compiled(self) -> Iterator[tuple[Compiled, int, float, float, int, object]]:
+    def _compiled(self, all_noted: Sequence[Noted]) -> Iterator[Noted]:
         """What was compiled since the Tape began. What it kept then is what it kept at the end of the launch before."""
-        ends = [noted[3] for noted in self.noted]
-        for compiled in {id(noted[0]): noted[0] for noted in self.noted}.values():
+        ends = [noted[3] for noted in all_noted]
+        for compiled in {id(noted[0]): noted[0] for noted in all_noted}.values():
             begin, end = compiled.clock.began, compiled.clock.ended
             if begin >= self.began:
                 before = bisect_right(ends, end) - 1
-                yield compiled, COMPILE, begin, end, self.noted[before][4] if before >= 0 else 0, None
+                yield compiled, COMPILE, begin, end, all_noted[before][4] if before >= 0 else 0, None
 
 
 def pairs(ran: Sequence[Ran]) -> dict[int, int]:
