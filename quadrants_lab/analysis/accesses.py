@@ -4,7 +4,7 @@ access.
 The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or a value computed only from
 these, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of forms is exact, so
 only integers of at least 32 bits have forms; narrower integers wrap around. With the forms, `overwritten` finds the
-tasks that store every element of a buffer.
+tasks that store every element of a buffer, and `certain_stores` the stores that fill a box.
 """
 
 from __future__ import annotations
@@ -325,6 +325,45 @@ def overwritten(info: Accesses) -> dict[str, list[int]]:
             if len(entry) == prod(n or 0 for n in extents) and number not in found.setdefault(name, []):
                 found[name].append(number)
     return {name: tasks for name, tasks in found.items() if tasks}
+
+
+def certain_stores(info: Accesses) -> list[tuple[Access, list[Access]]]:
+    """The stores that a launch makes to every element of their box (`boxes.box_of`), whatever the data. With each: the
+    loads and atomics of its buffer that may come before it."""
+    stores = [a for a in info.of.values() if a.stmt.stores and a.in_body and not a.arms and _fills_box(info, a)]
+    if not stores:
+        return []
+    reads: dict[str, list[Access]] = {}
+    for a in info.of.values():
+        if not a.stmt.stores:
+            reads.setdefault(a.stmt.buffer, []).append(a)
+    return [(a, [r for r in reads.get(a.stmt.buffer, ()) if not _comes_after(r, a)]) for a in stores]
+
+
+def _comes_after(read: Access, store: Access) -> bool:
+    """Whether a read of an element that ``store`` stores comes after the store: it is in a later task, or it reads the
+    same element in the same iteration."""
+    if read.number != store.number:
+        return read.number > store.number
+    inside = read.loops[: len(store.loops)] == store.loops
+    return inside and read.order > store.order and read.at == store.at
+
+
+def _fills_box(info: Accesses, a: Access) -> bool:
+    """Whether each loop around the access moves along one axis of its own, element by element, between ends that are
+    the same in a whole launch; a loop that certainly has an iteration may also move along none."""
+    inner = [x for x in of_kind(a.loops, N.For) if not any(find(x.body, N.Exit))]
+    loops = {symbol(p.id) for p in (*a.task.indices, *(loop.index for loop in inner))}
+    moving = [[s for s in form.terms if s[0] != "!"] for form in a.at]
+    used = [s for symbols in moving for s in symbols]
+    steps = all(abs(form.terms[s]) == 1 for form, symbols in zip(a.at, moving, strict=True) for s in symbols)
+    if len(inner) < len(a.loops) or not steps or any(len(symbols) > 1 for symbols in moving):
+        return False
+    if len({*used}) < len(used) or not loops.issuperset(used):
+        return False
+    runs = {s: info.index[s][1].plus(info.index[s][0], -1) for s in loops}
+    known = all(end.uniform for s in loops for end in info.index[s])
+    return known and all(s in used or (not runs[s].terms and runs[s].const > 0) for s in loops)
 
 
 def _loops_cover(info: Accesses, a: Access, axes: list[int]) -> bool:

@@ -151,6 +151,8 @@ TABLE: dict[str, Row] = {
                   "{text} is read when the kernel is compiled", "pass the array as an argument, qd.types.ndarray(), or "
                   "copy it to a field; or unroll the loop, qd.static(range(...))"),
     "QL1509": Row(_S, "a slice needs a step that is not 0"),
+    "QL1514": Row(_S, "'{text}' names an element twice and cannot be assigned", "only one of the two values would stay",
+                  "name each element once"),
     # --- calls
     "QL1601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "{what}", "{cure}"),
     "QL1602": Row(_T, "{text}: {what}", "in this call", "its parameters are ({params})"),

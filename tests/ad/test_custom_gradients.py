@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -324,3 +326,85 @@ def test_the_derivative_of_what_it_overwrites_ends(row) -> None:
     right = gradients(kernels)
     for options in ({}, {}, {}, {"memory": 10000}):  # the second and the third one run again
         np.testing.assert_allclose(gradients(own, **options), right, rtol=1e-12)
+
+
+# what a function with a custom gradient stores of y, 4 x 3 numbers or vectors: (its kernel's body, its gradient's)
+PARTS = {
+    "a range": ("for i in range(1, 3):\n        y[i, 0] = 2.0 * x[i, 0]",
+                "for i in range(1, 3):\n        x.grad[i, 0] += 2.0 * y.grad[i, 0]"),
+    "a range of the arguments": (
+        "for i, j in qd.ndrange(n, (1, n)):\n        y[i + 1, 3 - j] = x[i, j]",
+        "for i, j in qd.ndrange(n, (1, n)):\n        x.grad[i, j] += y.grad[i + 1, 3 - j]"),
+    "a row from another one": (
+        "for j in range(3):\n        y[1, j] = 2.0 * y[0, j]",
+        "for j in range(3):\n        y.grad[0, j] += 2.0 * y.grad[1, j]"),
+    "in an inner loop": (
+        "for i in range(2):\n        for j in range(2):\n            y[i, j] = x[j, i]",
+        "for i in range(2):\n        for j in range(2):\n            x.grad[j, i] += y.grad[i, j]"),
+    "two boxes": (
+        "for i in range(4):\n        y[i, 0] = x[i, 0]\n    for j in range(3):\n        y[1, j] = x[2, j] * y[2, j]",
+        ("for j in range(3):\n        g = y.grad[1, j]\n        x.grad[2, j] += g * y[2, j]\n"
+         "        y.grad[2, j] += g * x[2, j]\n        y.grad[1, j] = 0.0\n"
+         "    for i in range(4):\n        x.grad[i, 0] += y.grad[i, 0]")),
+    "in place": (
+        "for i in range(3):\n        y[i, 1] = 2.0 * y[i, 1]",
+        "for i in range(3):\n        y.grad[i, 1] = 2.0 * y.grad[i, 1]"),
+    "one number": ("y[n, 1] = x[1, 1]", "x.grad[1, 1] += y.grad[n, 1]"),
+    "zeros and a sum": (
+        ("for i in range(3):\n        y[i, 1] = 0.0 * x[i, 1]\n        for j in range(n):\n"
+         "            y[i, 1] += x[i, j]"),
+        "for i in range(3):\n        for j in range(n):\n            x.grad[i, j] += y.grad[i, 1]"),
+    "every second": (
+        "for i in range(2):\n        y[2 * i, 1] = x[i, 1]",
+        "for i in range(2):\n        x.grad[i, 1] += y.grad[2 * i, 1]\n        y.grad[2 * i, 1] = 0.0"),
+    "under a condition": (
+        "for i, j in y:\n        if i > j:\n            y[i, j] = x[i, j]",
+        "for i, j in y:\n        if i > j:\n            x.grad[i, j] += y.grad[i, j]\n            y.grad[i, j] = 0.0"),
+    "a loop that may end early": (
+        ("for i in range(1):\n        for j in range(3):\n            if j == n:\n                break\n"
+         "            y[i, j] = x[i, j]"),
+        ("for i in range(1):\n        for j in range(n):\n            x.grad[i, j] += y.grad[i, j]\n"
+         "            y.grad[i, j] = 0.0")),
+    "a diagonal": (
+        "for i in range(3):\n        y[i, i] = x[i, i]",
+        "for i in range(3):\n        x.grad[i, i] += y.grad[i, i]\n        y.grad[i, i] = 0.0"),
+    "a loop that may be empty": (
+        "for i in range(3):\n        for j in range(n - 2):\n            y[i, 0] = x[i, 0]",
+        "for i in range(3):\n        for j in range(n - 2):\n            x.grad[i, 0] += y.grad[i, 0]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("vectors", [False, True], ids=["numbers", "vectors"])
+@pytest.mark.parametrize("row", PARTS.values(), ids=PARTS)
+def test_the_derivative_of_a_part_that_it_overwrites_ends(row, vectors: bool, tmp_path) -> None:
+    make = partial(qd.Vector.field, 2) if vectors else qd.field
+    x, y = (make(qd.f64, (4, 3), needs_grad=True) for _ in range(2))
+    path, loss = tmp_path / "kernels.py", qd.field(qd.f64, (), needs_grad=True)
+    head = "def {}(n: int):\n    {}\n\n@qd.kernel\n"
+    path.write_text("@qd.kernel\n" + head.format("forward", row[0]) + head.format("backward", row[1]) + """\
+def mix():
+    for i, j in y:
+        x[i, j] = qd.sin(y[i, j]) + 0.5 * x[i, j]
+
+@qd.kernel
+def measure():
+    for i, j in x:
+        loss[None] += (x[i, j] * x[i, j]).sum() * (i + 1) if qd.static(vectors) else x[i, j] ** 2 * (i + j)
+""")
+    b = runpy.run_path(str(path), {"qd": qd, "x": x, "y": y, "loss": loss, "vectors": vectors})
+    custom = qd.ad.grad_replaced(lambda n: b["forward"](n))
+    qd.ad.grad_for(custom)(lambda n: b["backward"](n))
+
+    def gradients(function, **options):
+        for f, first in ((x, 0.3), (y, 0.1)):
+            f.from_numpy(first + 0.07 * np.arange(f.to_numpy().size).reshape(f.to_numpy().shape))
+        with qd.ad.Tape(loss, **options):
+            for n in (2, 1, 2):
+                function(n)
+                b["mix"]()
+            b["measure"]()
+        return np.array([x.grad.to_numpy(), y.grad.to_numpy()])
+
+    right = gradients(b["forward"])
+    for options in ({}, {}, {"memory": 10000}):  # the second one runs again
+        np.testing.assert_allclose(gradients(custom, **options), right, rtol=1e-12)

@@ -182,6 +182,23 @@ def test_a_lost_gradient_is_told_once() -> None:
     assert sum("QL0423" in str(w.message) for w in caught) == 1
 
 
+# bodies of kernels that keep steps in between in the field h, of which no kernel reads what it held before
+BETWEEN = {
+    "a loop stores": "h[i] = x[i] ** 2\n    for i in x:\n        y[None] += h[i]",
+    "a loop stores a constant and adds": "h[i] = 0.0\n        h[i] += x[i]\n        y[None] += h[i]",
+    "a part": "if i > 1:\n            h[i] = x[i]\n            y[None] += h[i] * h[i]",
+    "in turn": "h[i] = x[i]\n        for j in range(3):\n            h[i] = h[i] * 0.5\n        y[None] += h[i]",
+}
+
+
+@pytest.mark.parametrize("body", BETWEEN.values(), ids=BETWEEN)
+def test_a_field_that_is_written_before_it_is_read_is_no_lost_input(body, tmp_path) -> None:
+    script = tmp_path / "script.py"
+    text = HEAD.format(', check="gradients"')
+    script.write_text(f"{text}@qd.kernel\ndef k():\n    for i in x:\n        {body}\n\n{TAPE}k()\n")
+    assert told_here(script) == ""
+
+
 def test_another_value_is_an_error() -> None:
     with pytest.raises(QuadrantsRuntimeTypeError, match="check must be True, False or one of 'bounds', 'races', 'nan'"):
         qd.init(arch=qd.cpu, check="everything")

@@ -80,3 +80,39 @@ def test_a_code_that_a_further_file_takes_has_one_meaning() -> None:
     taken = Counter(code for f in files for code in set(re.findall(r'"(QL\d{4})"', f.read_text())))
     tables = {*TABLE, *autodiff.TABLE}
     assert {code: n for code, n in taken.items() if n > 1 and code not in tables} == SHARED
+
+
+# targets whose letters name an element twice, and writes that name each element once or only read it
+LETTERS = {
+    "v.xx = [3.0, 4.0]": True, "v.yxy += 1.0": True, "v.xx *= 2.0": True, "v.xx.y = 3.0": True,
+    "qd.atomic_add(v.zz, 1.0)": True, "changed(v.xx)": True, "p[0].xx = [1.0, 2.0]": True, "p[1].zz += 1.0": True,
+    "qd.atomic_max(p[0].xx, 1.0)": True, "p[0].bgb *= 2.0": True,
+    "for i in range(3): p[i].xyx = v": True, "for i in x: v.xx += x[i]": True,
+    "ball.pos.xx = [1.0, 2.0]": True, "balls[1].pos.yy = [1.0, 2.0]": True,
+    "v.xy = v.xx": False, "v.zyx = v": False, "p[0].xyz = v.xxx": False, "z[0] = summed(v.xx)": False,
+    "ball.xx = [1.0, 2.0]": False, "ball.xx.yx += 1.0": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "refused"), LETTERS.items(), ids=LETTERS)
+def test_letters_that_name_an_element_twice_are_not_assigned(tmp_path: Path, statement: str, refused: bool) -> None:
+    (tmp_path / "letters.py").write_text(f"""\
+Named = qd.types.struct(pos=vec3, xx=qd.types.vector(2, f32))
+
+@qd.func
+def changed(t: qd.template()):
+    t[0] = 5.0
+
+@qd.func
+def summed(t: qd.template()):
+    return t[0] + t[1]
+
+def letters():
+    v = qd.Vector([1.0, 2.0, 3.0])
+    ball = Named(pos=v, xx=v.xy)
+    {statement}
+    z[1] = v.x + ball.xx.x
+""")
+    said = load(tmp_path / "letters.py")["letters"].diagnostics()
+    assert ("error[QL1514]" in said) == refused, said
+    assert refused or not said

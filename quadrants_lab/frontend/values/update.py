@@ -13,6 +13,7 @@ from quadrants_lab.frontend.values.active_cells import activate_element
 from quadrants_lab.frontend.values.compound import are_private, candidates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
+from quadrants_lab.frontend.values.matrix import swizzle
 from quadrants_lab.frontend.values.steps import Step
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
@@ -33,6 +34,7 @@ def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt:
 
 def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
+    _check_named_once(cx, place, node)
     if place.whole.token is not None:
         held = containers.current(cx, place.whole)
         check_not_shared(cx, held, node, place.name)
@@ -132,10 +134,23 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
         raise cx.fail("QL1616", node, name=name, func=frame.source.name)
 
 
+def _check_named_once(cx: Context, place: Place, node: ast.expr) -> None:
+    """Raises QL1514 if letters such as ``xx`` name an element of the target twice: only one of the values would stay.
+    """
+    if isinstance(place, Local):
+        named = [step.cells for step in place.steps]
+    else:  # a matrix that is not one element of memory: some letters of an element
+        letters = isinstance(place, V.Matrix) and isinstance(node, ast.Attribute)
+        named = [swizzle(node.attr) or ()] if letters else []
+    if any(len({*cells}) < len(cells) for cells in named):
+        raise cx.fail("QL1514", node, text=name_of(node))
+
+
 def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
     """The place, if it is one or several elements of fields or ndarrays; raises an error that describes any other
     place."""
     if place.is_memory:
+        _check_named_once(cx, place, node)
         return place
     if place.slab is not None:
         place.number(cx, node)
@@ -241,6 +256,7 @@ def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node:
     elif place.is_variable:
         write_local(cx, place, after, node, node, stmt)
     elif place.is_memory:
+        _check_named_once(cx, place, node)
         for (cell, number), was in zip(place.pairs(cx, after, node), before.leaves(), strict=True):
             if number.id != was.id:
                 store_number(cx, cell, number, stmt)
@@ -251,6 +267,7 @@ def reduce(
     cx: Context, op: str, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
 ) -> V.Value:
     """Emits ``place op= value`` for a local that parallel iterations share; returns the old value."""
+    _check_named_once(cx, place, node)
     if place.whole.token is not None:
         containers.check_unaliased(cx, place.whole, node, shared=True)
     elif place.steps:

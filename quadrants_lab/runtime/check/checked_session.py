@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 SECONDS = 5.0  # the interpreter follows an input whose gradient is zero for at most so many seconds
-# The kinds of causes by which a gradient is lost. With other kinds, such as a factor of 0, a gradient of zero is right.
+# The kinds of causes by which a gradient is lost. With other kinds, such as a factor of 0, or a field that is written
+# before anything reads it, as results of steps in between are, a gradient of zero is right.
 _LOST = frozenset(
     ("no gradient", "integer", "jumps", "atomic", "decision", "overwritten", "underflow", "no iterations")
 )

@@ -253,7 +253,8 @@ def _where(fn: Any) -> Span | None:
     if code is None:
         return None
     line = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
-    return Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, len(line))
+    begin = len(line) - len(line.lstrip())
+    return Span(code.co_filename, code.co_firstlineno, begin, code.co_firstlineno, len(line))
 
 
 def _off(found: Mismatch) -> str:

@@ -22,8 +22,9 @@ def why_zero(trace: Trace, name: str) -> Cause:
                      "decided here", "a smooth blend instead of a comparison has a derivative")  # fmt: skip
     if trace.over:
         if trace.reached is None and not trace.partial and trace.over[0].stmt.stores:
-            return cause("overwritten", f"{name} is written over before anything reads it: what it held has no effect",
-                         trace.over[0], "written over here", "if it is an input, set it after this")  # fmt: skip
+            says = f"{name} is written over before anything reads it: what it held has no effect"
+            return cause("written first", says, trace.over[0], "written over here",
+                         "if it is an input, set it after this")  # fmt: skip
         return cause("overwritten", f"what came from {name} is written over before the loss reads it", trace.over[0],
                      "written over here", "write to a field of its own, or add to it with +=")  # fmt: skip
     if trace.python:

@@ -38,6 +38,7 @@ from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
+    from quadrants_lab.analysis.accesses import Access
 
 
 class Preparation(Protocol):
@@ -86,6 +87,7 @@ class Plan(F.Buffers):
         if compiled.mode == REVERSE:
             self.writes &= {b.grad for b in self.kernel.buffers.values()}
         self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # arguments of `footprint` -> result
+        self._stored: list[tuple[str, Footprint, Footprint | None]] | None = None  # the same of `stored`
         self.signature = Signature(
             self.slots, compiled.specs, owner.of.ndarray_classes, self.writes, self.gradient_args
         )
@@ -324,6 +326,22 @@ class Plan(F.Buffers):
             found = [a for a in info.of.values() if a.stmt.buffer == buffer and a.stmt.loads != writes]
             self.footprints[key] = Footprint(info, found, self.signature, self.fields) if found else None
         return self.footprints[key]
+
+    @property
+    def stored(self) -> list[tuple[str, Footprint, Footprint | None]]:
+        """Buffers with boxes in which launches store every element, whatever the data; and with each the elements that
+        a launch may read before that."""
+        if self._stored is None:
+            from quadrants_lab.analysis.accesses import accesses_of, certain_stores
+
+            info = self.facts.of(accesses_of)
+
+            def of(accesses: list[Access]) -> Footprint:
+                return Footprint(info, accesses, self.signature, self.fields)
+
+            found = certain_stores(info)
+            self._stored = [(a.stmt.buffer, of([a]), of(reads) if reads else None) for a, reads in found]
+        return self._stored
 
     def frames(self) -> list[Frame]:
         """All frames that a launch may use."""

@@ -27,7 +27,7 @@ from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.expected import NOTHING, Expected, expected
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
-from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
+from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, clear, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called, ends, launch_gradient, uses
 from quadrants_lab.runtime.tape.timeline import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
@@ -417,8 +417,7 @@ class Rerun(Recording):
                 if summary is None:
                     function, given, named, _ = args
                     function.grad(*given, **named)
-                    for grad in ends(self._inner_launches(at), then.touched):
-                        grad.fill(0, THREAD.number)
+                    clear(ends(self._inner_launches(at), then.touched))
                 elif (reverse := summary.reverse) is not None:
                     number, kept = self._made(at)
                     if found:

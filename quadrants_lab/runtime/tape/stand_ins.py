@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.regions import whole
 from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
 from quadrants_lab.runtime.tape.parts import CellPart, DevicePart, Part, WholePart
-from quadrants_lab.runtime.tape.step import Step, launch_gradient
+from quadrants_lab.runtime.tape.python_writes import write_elements
+from quadrants_lab.runtime.tape.step import Boxes, Step, launch_gradient
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
@@ -73,14 +75,22 @@ class StandIns:
         if step.gradient is not None:
             self.flush()
             step.gradient()
-            for grad in step.ends:
-                grad.fill(0, THREAD.number)
+            clear(step.ends)
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch
             now, found = self.before(summary, args)
             restore(now)
             launch_by(found, summary.reverse, args, number, step.kept)
+
+
+def clear(boxes: Boxes) -> None:
+    """Sets the elements in these boxes of gradients to 0, because derivatives end there."""
+    for grad, box in boxes:
+        if box == whole(grad.operand.shape):
+            grad.fill(0, THREAD.number)
+        else:
+            write_elements(grad, [(tuple(slice(*ends) for ends in box), 0)], True)
 
 
 def restore(parts: Iterable[Part]) -> None:

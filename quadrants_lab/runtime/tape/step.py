@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -9,8 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quadrants_lab.analysis.facts import overwritten as stored_whole
-from quadrants_lab.analysis.regions import Region, add, common, contains, minus, overlap, whole
+from quadrants_lab.analysis.regions import Region, add, common, contains, is_empty, minus, overlap, whole
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
@@ -73,7 +73,7 @@ class Step:
     inner: bool = False
     by_data: list[tuple[Memory, Region]] = field(default_factory=list)
     call: tuple[Any, frozenset[int]] | None = None
-    ends: list[Memory] = field(default_factory=list)
+    ends: Boxes = field(default_factory=list)
     what: str = "Python"
     uses: tuple[Uses, ...] = ()
 
@@ -141,20 +141,44 @@ def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, A
     step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
 
 
-def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: AbstractSet[int]) -> list[Memory]:
-    """The gradients in which derivatives end at the call of a function with a custom gradient. They belong to memory
-    that its launches store as a whole before anything reads it. ``inner``: these launches; ``touched``: serials of the
-    memory that its Python code accessed."""
-    seen, found = {*touched}, []
-    for summary, args in inner:
-        plan, memories = summary.plan, summary.plan.memories(args)
-        stored = plan.facts.of(stored_whole) - plan.reads
-        for name, memory in memories.items():
-            single = sum(other is memory for other in memories.values()) == 1  # the launch uses it under one name only
-            grad = plan.gradient_of(name, args) if name in stored and single and memory.serial not in seen else None
-            if grad is not None:
-                found.append(grad)
-        seen |= {memory.serial for memory in memories.values()}
+def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: AbstractSet[int]) -> Boxes:
+    """The elements of gradients in which derivatives end at the call of a function with a custom gradient. They belong
+    to elements that its launches store, whatever the data, before anything reads them. ``inner``: these launches;
+    ``touched``: serials of the memory that its Python code accessed."""
+    launches = [(summary, args, _stores(summary, args)) for summary, args in inner]
+    # id of a memory -> the elements that earlier launches read or stored
+    decided: dict[int, list[Region]] = {
+        id(memory): [] for _, _, stores in launches for memory, *_ in stores if memory.serial not in touched
+    }
+    found: Boxes = []
+    for summary, args, stores in launches if decided else ():
+        reads = [(memory_at(place, args), elements(args)) for _, place, elements in summary.own_reads]
+        own = [(memory, stored) for memory, _, stored, _ in stores]
+        for memory, grad, stored, before in stores:
+            if (known := decided.get(id(memory))) is not None:
+                pieces = minus(stored, known if before is None else [*known, before])
+                found += [(grad, piece) for piece in pieces if not is_empty(piece)]
+        for memory, region in (*reads, *own):
+            if (known := decided.get(id(memory))) is not None:
+                add(known, region)
+    return found
+
+
+def _stores(
+    summary: AccessSummary, args: Sequence[Any]
+) -> list[tuple[Memory, Memory, Region, Region | None]]:
+    """What a launch certainly stores: memory that it uses under one name only, the memory's gradient, the box of the
+    elements, and a box of those that may be read before."""
+    plan = summary.plan
+    if not summary.derivatives or not plan.stored:
+        return []
+    memories = plan.memories(args)
+    uses = Counter(id(memory) for memory in memories.values())
+    found = []
+    for name, stored, before in plan.stored:
+        grad = plan.gradient_of(name, args)
+        if grad is not None and uses[id(memories[name])] == 1:
+            found.append((memories[name], grad, stored.of(args), None if before is None else before.of(args)))
     return found
 
 
