@@ -431,8 +431,9 @@ def _function(fn: Any, what: str) -> Callable[..., Any]:
         raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
     if isinstance(fn, (Launchable, Func)):
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
-    if not callable(fn):
-        raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")
+    if not callable(fn) or isinstance(fn, type):
+        given = f"the class {fn.__name__}" if isinstance(fn, type) else f"an object of type {type(fn).__name__}"
+        raise TypeError(f"@qd.{what} decorates a function, not {given}")
     return _unwrapped(fn, what)
 
 
