@@ -1,26 +1,30 @@
 """`python -m quadrants_lab`: backends, kernels and gradients, from a shell."""
 
 import argparse
+import io
 import json
 import math
 import os
 import runpy
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir.source import Span
-from quadrants_lab.lang.kernel import Kernel, Launchable
+from quadrants_lab.ir.temporary import holding
+from quadrants_lab.lang.kernel import KERNELS_MADE, Kernel, Launchable
 from quadrants_lab.runtime.backend import names
 from quadrants_lab.runtime.observe.observers import KEEPS_LAST, unwatched, watch
 
+T = TypeVar("T")
+_HERE = Path(__file__).parent
 # name of a class, whose module only some commands import -> properties that are added to its fields
 _MORE = {"Available": ("runs",), "Cause": ("file", "line", "statement"), "Report": ("right",), "Verdict": ("good",)}
 
@@ -77,14 +81,15 @@ def inspect(given: argparse.Namespace) -> int:
     for name in arches:
         if name not in names():
             return _fail(f"no backend {name!r}: there are {', '.join(names())}")
-    token = KEEPS_LAST.set(True)  # records stay although the file's fields have ended
-    try:
-        keeps = arches or page or given.beside or given.dot == "program"
+    made: list[Kernel] = []
+    keeps = arches or page or given.beside or given.dot == "program"
+    with holding(KEEPS_LAST, True), holding(KERNELS_MADE, made):  # records stay although the file's fields have ended
         with recording() if keeps else nullcontext() as recorder:
-            ran = _run(file, aside=given.json or bool(given.dot))
-            found = dict.fromkeys(v for v in ran.values() if isinstance(v, Kernel))
-    finally:
-        KEEPS_LAST.reset(token)
+            ran = _run(file, given.words, aside=given.json or bool(given.dot))
+        found = dict.fromkeys(v for v in ran.values() if isinstance(v, Kernel))
+        # others are methods, local to a function, or in a module that the file imports
+        launched = (k for k in made if k.source.file == file or k.dispatcher.last is not None)
+        found |= dict.fromkeys(k for k in launched if not Path(k.source.file).is_relative_to(_HERE))
     kernels = [k for k in found if kernel in (None, k.name) and (kernel or k.name != given.beside)]
     if not kernels:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"
@@ -96,7 +101,7 @@ def inspect(given: argparse.Namespace) -> int:
     try:
         if given.dot:
             return _graphs(kernels, recorder, given.dot)
-        shown = [_compiled(k, stage, code) for k in kernels]
+        shown = _of_each(kernels, lambda k: _compiled(k, stage, code))
     except (QuadrantsError, KeyError) as e:
         return _fail(e.args[0])
     wanted = {k.name for k in kernels}
@@ -113,6 +118,25 @@ def inspect(given: argparse.Namespace) -> int:
             print(of["sizes"], end="\n\n")
     print(tables(records, compared), end="")
     return 0
+
+
+def _of_each(kernels: list[Kernel], work: Callable[[Kernel], T]) -> list[T]:
+    """The results for the kernels. One that was not launched and has none for that reason, if others have one, is told
+    on standard error."""
+    done: list[T] = []
+    why: list[QuadrantsError] = []
+    for k in kernels:
+        try:
+            done.append(work(k))
+        except QuadrantsError as e:
+            if k.dispatcher.last is not None:
+                raise
+            why.append(e)
+    if not done:
+        raise why[0]
+    for e in why:
+        print(e.args[0], file=sys.stderr)
+    return done
 
 
 def _compiled(k: Kernel, stage: str, code: str | None) -> dict[str, Any]:
@@ -132,7 +156,7 @@ def _beside(kernels: list[Kernel], other: Any, recorder: Any, arches: list[str])
 
     cell_view("", recorder, compare(recorder.records(), arches))  # records what is printed below
     try:
-        print(*(k.beside(other) for k in kernels), sep="\n", end="")
+        print(*_of_each(kernels, lambda k: k.beside(other)), sep="\n", end="")
     except QuadrantsError as e:
         return _fail(e.args[0])
     return 0
@@ -171,9 +195,10 @@ def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page
     return 0
 
 
-def check(file: str, grad: str, as_json: bool = False, steps: bool = False) -> int:
-    """Runs ``file``, differentiates the field that it calls ``grad`` through all its launches, and compares the
-    gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
+def check(file: str, grad: str, as_json: bool = False, steps: bool = False, words: Sequence[str] = ()) -> int:
+    """Runs ``file`` with the arguments ``words``, differentiates the field that it calls ``grad`` through all its
+    launches, and compares the gradients with finite differences and forward mode; returns 1 if one of them
+    disagrees."""
     from rich.console import Console
 
     from quadrants_lab.lang.doctor import showing
@@ -181,11 +206,8 @@ def check(file: str, grad: str, as_json: bool = False, steps: bool = False) -> i
     from quadrants_lab.runtime.check.by_hand import Forward
 
     launches = Forward(repeatable=True)
-    try:
-        with watch(launches):
-            ran = _run(file, as_json)
-    except SystemExit as e:
-        return _fail(f"{file} ended itself (sys.exit({e.code!r})), so its fields cannot be examined")
+    with watch(launches):
+        ran = _run(file, words, as_json)
     try:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)
@@ -206,13 +228,20 @@ class _FileError(Exception):
     """The exception that a file raised, as text."""
 
 
-def _run(file: str, aside: bool = False) -> dict[str, Any]:
-    """Runs a Python file as the main program and returns its global names. ``aside``: the file's output goes to
-    standard error. If the file raises an exception, a _FileError has its text, without the frames of this package."""
+def _run(file: str, words: Sequence[str] = (), aside: bool = False) -> dict[str, Any]:
+    """Runs a Python file as the main program, with the arguments ``words``, and returns its global names. ``aside``:
+    the file's output goes to standard error. If the file raises an exception, a _FileError has its text, without the
+    frames of this package."""
     sys.path.insert(0, str(Path(file).resolve().parent))
+    ours, sys.argv = sys.argv, [file, *words]
     try:
         with redirect_stdout(sys.stderr) if aside else nullcontext():
             return runpy.run_path(file, run_name="__main__")
+    except SystemExit as e:
+        if e.code in (None, 0):  # the end of many programs: sys.exit(main())
+            frames = (frame for frame, _ in traceback.walk_tb(e.__traceback__) if frame.f_code.co_filename == file)
+            return dict(next(frames).f_globals)
+        raise _FileError(f"{file} ended itself: sys.exit({e.code!r})") from None
     except BrokenPipeError:  # whoever read what it prints has gone
         raise
     except Exception as e:
@@ -224,6 +253,8 @@ def _run(file: str, aside: bool = False) -> dict[str, Any]:
             shown = frames[own[0] :] if own else []
         text = "".join((*traceback.format_list(shown), *traceback.format_exception_only(e))).rstrip()
         raise _FileError(text if own or getattr(e, "filename", None) else f"{file}: {text}") from None
+    finally:
+        sys.argv = ours
 
 
 def _fail(why: object, status: int = 1) -> int:
@@ -256,12 +287,21 @@ def main(argv: list[str] | None = None) -> int:
     compare.add_argument("file")
     compare.add_argument("--grad", required=True, help="the field to differentiate: 0-d, floating, with a gradient")
     compare.add_argument("--steps", action="store_true", help="in a terminal: show the table of step sizes")
+    for command in (show, compare):
+        command.epilog = "After -- stand the program's own arguments: %(prog)s program.py -- --steps 100"
     for command in (table, show, compare):
         command.add_argument("--json", action="store_true", help="print JSON; what the program prints goes to stderr")
-    given = parser.parse_args(argv)
+    ours = list(sys.argv[1:] if argv is None else argv)
+    end = ours.index("--") if "--" in ours and ours[0] in ("inspect", "check") else len(ours)
+    given, unknown = parser.parse_known_args(ours[:end])
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; a program's own arguments stand after --")
+    given.words = ours[end + 1 :]
     if given.command is None:
         parser.print_help(sys.stderr)
         return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has all signs of a table
     try:
         status = _command(given)
         sys.stdout.flush()
@@ -286,7 +326,9 @@ def _command(given: argparse.Namespace) -> int:
 
         return opt(given.passes, given.file, given.verify)
     try:
-        return check(given.file, given.grad, given.json, given.steps) if given.command == "check" else inspect(given)
+        if given.command == "inspect":
+            return inspect(given)
+        return check(given.file, given.grad, given.json, given.steps, given.words)
     except _FileError as e:
         return _fail(e)
 

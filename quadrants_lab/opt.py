@@ -40,7 +40,7 @@ def opt(names: str, file: str, verify: bool) -> int:
         return 2
     shown = "<stdin>" if file == "-" else file
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
         print(f"{shown}: this is no text of a kernel: {e.reason} at byte {e.start}", file=sys.stderr)
         return 2

@@ -124,7 +124,7 @@ class PLYWriter:
     def export_ascii(self, path: str | Path) -> None:
         """Writes the file as text."""
         rows = [" ".join(map(str, row.tolist())) for table in self._tables() for row in table]
-        Path(path).write_text(self.header("ascii 1.0") + "\n".join(rows) + "\n")
+        Path(path).write_text(self.header("ascii 1.0") + "\n".join(rows) + "\n", encoding="utf-8")
 
     def export_frame(self, series_num: int, path: str | Path) -> None:
         """Writes a frame of an animation in binary form, for example ``name_000007.ply`` for "name.ply" and 7."""

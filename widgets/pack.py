@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 @cache
 def script() -> str:
     """The module: all parts in one scope, without comments and indentation."""
-    text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
+    text = "".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in PARTS)
     text += f"const SAVED = {json.dumps(STANDALONE)};\n"  # the colours of a graph in a file
     return short(text)
 
@@ -47,13 +47,13 @@ def style() -> str:
     """The style sheet, with the colours of verdicts, and those of what is counted."""
     levels = (f".qdi .{level}{{--qd-level:{colour}}}" for level, (_, colour) in LEVELS.items())
     counted = (f".qdi .{colour_of(n)}{{color:{colour}}}" for n, colour in enumerate(COLOURS))
-    return "".join(((HERE / "inspector.css").read_text(), *levels, *counted))
+    return "".join(((HERE / "inspector.css").read_text(encoding="utf-8"), *levels, *counted))
 
 
 @cache
 def loader() -> str:
     """The script with `unpack`, which reads a bundle of `pack.bundle`."""
-    return (HERE / "loader.js").read_text()
+    return (HERE / "loader.js").read_text(encoding="utf-8")
 
 
 MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook

@@ -60,7 +60,7 @@ def _shim() -> Path:
 def _version() -> str:
     """A hash of what a built library depends on besides its sources."""
     words = tools.ran(compiler(), "--version").stdout
-    return _key(words + platform.machine() + " ".join(_FLAGS) + _shim().read_text())
+    return _key(words + platform.machine() + " ".join(_FLAGS) + _shim().read_text(encoding="utf-8"))
 
 
 _loaded: dict[str, ctypes.CDLL] = {}  # key of a source -> the loaded library with its kernels

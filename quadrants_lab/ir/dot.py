@@ -108,7 +108,7 @@ class Drawing:
     def save(self, filename: Any = "graph.gv", directory: Any = None, **_: Any) -> str:
         """Writes the DOT text to a file and returns its path."""
         path = Path(directory or "") / filename
-        path.write_text(self.source)
+        path.write_text(self.source, encoding="utf-8")
         return str(path)
 
     def render(self, *_: Any, **__: Any) -> Any:

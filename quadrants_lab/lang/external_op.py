@@ -9,6 +9,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeErro
 from quadrants_lab.lang.classes import is_named
 from quadrants_lab.runtime.observe.observers import differentiating
 
+_EXAMPLES = 'for example outputs={"y": "x"}, {"loss": ()} or {"y": lambda x: x.shape[:1]}'
+
 
 class ExternalOp:
     """An operation made from a kernel, or from a Python function that launches kernels.
@@ -28,8 +30,14 @@ class ExternalOp:
         self.fn = fn
         self.name = getattr(fn, "__name__", type(fn).__name__)
         self.title = f"{self.maker} {self.name}"
+        if not isinstance(outputs, Mapping):
+            what = f"outputs of {self.title} must be a dict of descriptions by the names of parameters, not {outputs!r}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2120", help=_EXAMPLES)
         self.outputs = dict(outputs)
-        parameters = list(signature(fn).parameters.values())
+        try:
+            parameters = list(signature(fn).parameters.values())
+        except ValueError as e:  # some functions that are written in C have none
+            raise QuadrantsRuntimeTypeError(f"{self.title}: {e}", code="QL2120") from None
         self.all_parameters = Signature(parameters)
         names = list(self.all_parameters.parameters)
         unknown = [name for name in self.outputs if name not in names]
@@ -41,14 +49,25 @@ class ExternalOp:
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call of the operation, by name, with defaults."""
-        bound = self.parameters.bind(*args, **kwargs)
+        try:
+            bound = self.parameters.bind(*args, **kwargs)
+        except TypeError as e:
+            takes = f"it takes ({', '.join(self.parameters.parameters)}), and makes {' and '.join(self.outputs)} itself"
+            raise QuadrantsRuntimeTypeError(f"{self.title}: {e}", code="QL2049", help=takes) from None
         bound.apply_defaults()
         return bound.arguments
 
     def call_function(self, values: Mapping[str, Any]) -> None:
         """Calls the function with the values of all its parameters by name, outputs included."""
         bound = BoundArguments(self.all_parameters, {n: values[n] for n in self.all_parameters.parameters})
-        self.fn(*bound.args, **bound.kwargs)
+        returned = self.fn(*bound.args, **bound.kwargs)
+        for value in returned if isinstance(returned, (tuple, list)) else (returned,):
+            if hasattr(value, "shape") and not any(value is values[name] for name in self.outputs):
+                raise QuadrantsRuntimeTypeError(
+                    f"the function of {self.title} returns an array, of type {type(value).__name__}, which nobody gets",
+                    code="QL2120",
+                    help=f"write to {' and '.join(self.outputs)}, which the operation returns, in a kernel",
+                )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -92,12 +111,16 @@ class ExternalOp:
             like = self._argument(output, like, arguments)
         if isinstance(like, int):
             like = (like,)
-        if isinstance(like, array) or (isinstance(like, (tuple, list)) and all(isinstance(n, int) for n in like)):
+        extents = isinstance(like, (tuple, list)) and all(isinstance(n, int) and n >= 0 for n in like)
+        if isinstance(like, array) or extents:
             return like
+        what = repr(like)
+        if given := next((name for name, value in arguments.items() if value is like), ""):
+            what = f"argument {given!r}, which is of type {type(like).__name__}"
         raise QuadrantsRuntimeTypeError(
-            f"output {output!r} of {self.title} must be like an argument, a shape or a tensor, not {like!r}",
+            f"output {output!r} of {self.title} must be like a tensor or have a shape, not like {what}",
             code="QL2120",
-            help='for example outputs={"y": "x"}, {"loss": ()} or {"y": lambda x: x.shape[:1]}',
+            help=_EXAMPLES,
         )
 
     def _argument(self, output: str, name: str, arguments: Mapping[str, Any]) -> Any:

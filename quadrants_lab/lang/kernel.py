@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -31,6 +32,9 @@ T = TypeVar("T")
 # a key in the metadata of a dataclass member, accepted without effect: the disk cache always compares the values for
 # which a kernel was compiled
 FIELD_METADATA_CACHE_VALUE = "add_value_to_cache_key"
+
+# a list to which each kernel that is made is appended; None if nobody asks for it
+KERNELS_MADE: ContextVar[list[Kernel] | None] = ContextVar("quadrants_lab_kernels_made", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +313,13 @@ def make_kernel(
     source.pure = pure
     steps = graph_of(source)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
-    if not steps:
-        return _kernel(fn, variants)
-    check_options(source, steps, graph, checkpoints)
-    return GraphKernel(fn, variants, steps)
+    if steps:
+        check_options(source, steps, graph, checkpoints)
+    kernel = GraphKernel(fn, variants, steps) if steps else _kernel(fn, variants)
+    made = KERNELS_MADE.get()
+    if made is not None:
+        made.append(kernel)
+    return kernel
 
 
 def _kernel(fn: Callable[..., Any], variants: TensorVariants) -> Kernel:
@@ -431,8 +438,9 @@ def _function(fn: Any, what: str) -> Callable[..., Any]:
         raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
     if isinstance(fn, (Launchable, Func)):
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
-    if not callable(fn):
-        raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")
+    if not callable(fn) or isinstance(fn, type):
+        given = f"the class {fn.__name__}" if isinstance(fn, type) else f"an object of type {type(fn).__name__}"
+        raise TypeError(f"@qd.{what} decorates a function, not {given}")
     return _unwrapped(fn, what)
 
 

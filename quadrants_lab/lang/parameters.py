@@ -9,11 +9,13 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
+import numpy as np
+
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import nodes_of
 from quadrants_lab.frontend.source import FunctionSource, value_of
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang import annotations as A
 from quadrants_lab.lang.buffer_view import BufferView, BufferViewType
 from quadrants_lab.lang.classes import is_method
@@ -120,6 +122,15 @@ _SHORTHANDS: dict[Any, Any] = {
 }
 
 
+_COUNTED = "name every parameter: the number of arguments is part of a kernel"
+_OTHER_KINDS = {  # kinds of parameters that kernels lack -> what it is, what to do
+    inspect.Parameter.VAR_POSITIONAL: ("a parameter for any number of arguments", _COUNTED),
+    inspect.Parameter.VAR_KEYWORD: ("a parameter for any number of arguments", _COUNTED),
+    inspect.Parameter.POSITIONAL_ONLY: ("positional only", "leave out the '/'"),
+    inspect.Parameter.KEYWORD_ONLY: ("keyword only", "leave out the '*'; arguments can be passed by name in any case"),
+}
+
+
 def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Parameter, ...]:
     """The parameters of a kernel in order; raises an error if an annotation is missing or is none of the language's."""
     nodes = {node.arg: node for node in nodes_of(ast.arg, source.node.args)}
@@ -127,11 +138,12 @@ def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Par
     for p in inspect.signature(fn).parameters.values():
         label = (Label(source.span(nodes[p.name]), "this parameter"),)
         if p.kind is not p.POSITIONAL_OR_KEYWORD:
+            what, cure = _OTHER_KINDS[p.kind]
             raise QuadrantsSyntaxError(
-                f"kernel {source.name}: {p} is not a parameter that a kernel can have",
+                f"kernel {source.name}: {p} is {what}, which a kernel cannot have",
                 code="QL2060",
                 labels=label,
-                help="name every parameter: the number of arguments is part of a kernel",
+                help=cure,
             )
         if p.annotation is p.empty and not made and is_method(fn):
             made.append(Parameter(p.name, A.Template(), p.empty))  # self
@@ -166,8 +178,20 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
         f"kernel {source.name}: {given!r} is not an annotation of the language",
         code="QL2062",
         labels=label,
-        help="use a dtype such as qd.f32, int, float, qd.types.ndarray(...), qd.types.vector(...), a struct type, a "
-        "dataclass or qd.template()",
+        help=_instead(given),
+    )
+
+
+def _instead(given: object) -> str:
+    """What to write instead of an annotation that the language lacks."""
+    kind = given if isinstance(given, type) else type(None)
+    if issubclass(kind, np.generic) and (dtype := from_numpy(np.dtype(kind))) is not None:
+        return f"write qd.{dtype}"
+    if hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__"):
+        return "write qd.types.ndarray(), which takes arrays of numpy, tensors and qd.ndarray"
+    return (
+        "use a dtype such as qd.f32, int, float, qd.types.ndarray(...), qd.types.vector(...), a struct type, a "
+        "dataclass or qd.template()"
     )
 
 

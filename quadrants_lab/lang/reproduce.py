@@ -62,7 +62,7 @@ def reproduce(
     text = [*head, "import quadrants_lab as qd", "", _init(now, gradient), *data, "", *made.lines, *lines, ""]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(_without_blank_rows(text))
+        out.write_text(_without_blank_rows(text), encoding="utf-8")
         if made.arrays:
             np.savez_compressed(out.with_suffix(".npz"), allow_pickle=False, **made.arrays)
     except OSError as e:

@@ -11,6 +11,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, ended
 from quadrants_lab.lang.external_op import ExternalOp
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.interop.tensors import asks, check_kind, has_tangent
 from quadrants_lab.runtime.observe.observers import watch
 from quadrants_lab.runtime.tape.recorded import Fields, Recorded
 
@@ -93,8 +94,12 @@ class TorchOp(ExternalOp):
                 )
         if torch.jit.is_tracing():
             raise _not_under(self.name, "torch.jit.trace, which would keep the values of this call")
-        if any(map(_asks(torch, "is_functorch_wrapped_tensor"), tensors.values())):
+        if any(map(asks(torch, "is_functorch_wrapped_tensor"), tensors.values())):
             raise _not_under(self.name, _TRANSFORMED)
+        if any(has_tangent(torch, tensor) for tensor in tensors.values()):
+            raise _not_under(self.name, _FORWARD)
+        for name, tensor in tensors.items():
+            check_kind(tensor, f"argument {name!r} of torch_op {self.name}")
 
 
 class Call:
@@ -155,6 +160,7 @@ class Call:
             with watch(record):
                 self.outputs = self.run(torch, usable, grads=True)
                 record.close()
+                record.check_outputs(self.outputs)
         except BaseException:
             record.clear()
             raise
@@ -202,6 +208,7 @@ class Call:
         return record
 
 
+_FORWARD = "forward mode of torch"
 _TRANSFORMED = "a transformation of torch.func, as vmap or grad are"
 
 
@@ -216,9 +223,9 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
 
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         have = [g for g in grads if g is not None]
-        if any(map(_asks(torch, "is_legacy_batchedtensor"), have)):  # as torch makes for ``is_grads_batched``
+        if any(map(asks(torch, "is_legacy_batchedtensor"), have)):  # as torch makes for ``is_grads_batched``
             return _for_each(torch, grads, partial(backward, ctx))
-        if any(map(_asks(torch, "is_functorch_wrapped_tensor"), have)):
+        if any(map(asks(torch, "is_functorch_wrapped_tensor"), have)):
             raise _not_under(name, _TRANSFORMED)
         with torch.no_grad():
             found = ctx.call.backward(torch, ctx, grads)
@@ -239,7 +246,7 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
         )
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        raise _not_under(name, "forward mode of torch")
+        raise _not_under(name, _FORWARD)
 
     base, static = torch.autograd.Function, staticmethod
     once: Any = type(f"{name}_twice", (base,), {"forward": static(unchanged), "backward": static(refuse)})
@@ -247,16 +254,10 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
     return type(name, (base,), body), once
 
 
-def _asks(torch: Any, what: str) -> Callable[[Any], bool]:
-    """The function of this name by which torch tells what wraps a tensor; older versions have none, and no wrappers."""
-    asks: Callable[[Any], bool] = getattr(getattr(torch._C, "_functorch", None), what, lambda tensor: False)
-    return asks
-
-
 def _for_each(torch: Any, given: Sequence[Any], work: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
     """The results of ``work`` for each element of a batch: some of the values ``given`` are batches of torch's only
     vmap of this kind, at level 1, and the results are, too."""
-    is_batch = _asks(torch, "is_legacy_batchedtensor")
+    is_batch = asks(torch, "is_legacy_batchedtensor")
     split = [
         repeat(x) if x is None or not is_batch(x) else torch._remove_batch_dim(x, 1, 0, 0).unbind() for x in given
     ]

@@ -3,6 +3,7 @@ into linecache."""
 
 import ast
 import linecache
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -28,13 +29,27 @@ class Cell:
 
 
 @deeply_recursive
-def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
-    """Compiles the cell below the ``magic`` line; SyntaxError with the cell's line numbers."""
+def compile_cell(
+    text: str, magic: str, number: int, flags: int = 0, transform: Callable[[str], str] = lambda text: text
+) -> Cell:
+    """Compiles the cell below the ``magic`` line; SyntaxError with the cell's line numbers. ``transform`` makes Python
+    of a cell with other magics or commands of the shell in it."""
+    try:
+        return _compiled(text, magic, number, flags)
+    except SyntaxError:
+        blank = "\n" * (len(text) - len(text.lstrip("\n")))  # IPython leaves out empty lines at the beginning
+        python = blank + transform(text)
+        if python.strip() == text.strip():
+            raise
+    return _compiled(python, magic, number, flags)
+
+
+def _compiled(text: str, magic: str, number: int, flags: int) -> Cell:
     source = f"{magic}\n{text}"
     file = _name(number, source)
+    tree = syntax_tree(f"\n{text}", file=file, flags=flags)
     lines = source.splitlines(keepends=True)
     linecache.cache[file] = (len(source), None, lines, file)  # checkcache keeps an entry without mtime
-    tree = syntax_tree(f"\n{text}", file=file, flags=flags)
     assert isinstance(tree, ast.Module)
 
     def compiled(part: ast.expr) -> CodeType:

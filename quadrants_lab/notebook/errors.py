@@ -21,10 +21,11 @@ class ShownError(Exception):
         return [str(self)]
 
 
-def show_as_text(error: BaseException) -> NoReturn:
-    """Raises the error in the short form of `describe`, under its own class name."""
+def show_as_text(error: BaseException, help: str = "") -> NoReturn:
+    """Raises the error in the short form of `describe`, with this help, under its own class name."""
     name = type(error).__name__
-    raise type(name, (ShownError,), {})(describe(error)) from error
+    text = f"{describe(error)}\n  = help: {help}" if help else describe(error)
+    raise type(name, (ShownError,), {})(text) from error
 
 
 def show_from_cell(error: Exception, shell: Any, file: str) -> NoReturn:

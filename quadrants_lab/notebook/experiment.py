@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -161,15 +162,16 @@ class NothingNew(Observer):
 
 
 def loss(name: str, namespace: dict[str, Any]) -> Dense:
-    """The field that LOSS names. Raises if it is no 0-d float field with a gradient."""
-    if name not in namespace:
+    """The field that LOSS names, as ``loss`` or ``sim.loss``. Raises if it is no 0-d float field with a gradient."""
+    first, *rest = name.split(".")
+    found = reduce(lambda x, attribute: getattr(x, attribute, None), rest, namespace.get(first))
+    if found is None:
         close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
         raise QuadrantsRuntimeError(
             f"--grad {name}: no such name after the program",
             code="QL0701",
             help=f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name",
         )
-    found = namespace[name]
     if not isinstance(found, Dense):
         raise QuadrantsRuntimeError(
             f"--grad {name}: this is of type {type(found).__name__}, not a field", code="QL0702"

@@ -34,6 +34,8 @@ from quadrants_lab.widgets.timeline import shown
 from quadrants_lab.widgets.tree import seconds
 from quadrants_lab.widgets.verdict import verdict
 
+_ASYNCHRONOUS = re.compile("await|async")
+_WAITS = "a %%qdkernel cell cannot wait for coroutines: await in an ordinary cell, and launch kernels here"
 _PLACE = re.compile(r"--(launch|step|line)\s+(\d+)")
 
 
@@ -52,14 +54,16 @@ class QuadrantsMagics(Magics):
         options = parse(line, names(), self.names("pane"))
         try:
             magic = f"%%qdkernel {line}".rstrip()
-            cell = compile_cell(text, magic, self.shell.displayhook.prompt_count, self.shell.compile.flags)
+            shell = self.shell
+            number, flags = shell.displayhook.prompt_count, shell.compile.flags
+            cell = compile_cell(text, magic, number, flags, shell.transform_cell)
             with Progress() as progress:
                 ran = experiment.run(cell, options, self.shell.user_ns, progress)
         except KeyboardInterrupt as e:
             what = progress.now and f": {progress.now}"
             errors.show_in_a_line(e, f"interrupted{what or f' at {errors.place(e)}'}")
         except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
-            errors.show_as_text(e)
+            errors.show_as_text(e, _WAITS if "outside" in str(e) and _ASYNCHRONOUS.search(str(e)) else "")
         except Exception as e:
             errors.show_from_cell(e, self.shell, cell.file)
         try:

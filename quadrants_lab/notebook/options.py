@@ -68,7 +68,7 @@ def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOp
         parser.add_argument(o.flag, **{"default": ""} if o.value else {"action": "store_true"})  # type: ignore[arg-type]
     parser.add_argument("--help", "-h", action="store_true")
     try:
-        words = shlex.split(line)
+        words = shlex.split(re.sub(r",\s+", ",", line), comments=True)
     except ValueError as e:
         raise UsageError(f"cannot read the options: {e}") from None
     given, unknown = parser.parse_known_args(words)

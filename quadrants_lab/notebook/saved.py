@@ -120,7 +120,7 @@ def inspect(what: Any) -> Inspection | Saved:
     if not isinstance(what, (str, Path)):
         return show(what)
     try:
-        data = json.loads(Path(what).read_text())
+        data = json.loads(Path(what).read_text(encoding="utf-8"))
         if data["format"] == FORMAT:
             return Saved(data)
         why = f"it is of format {data['format']}, and this version reads format {FORMAT}"
@@ -153,7 +153,7 @@ def _write(data: dict[str, Any], out: Path, above: str = "") -> Path:
 
 def _written(text: str, out: Path) -> Path:
     try:
-        out.write_text(text)
+        out.write_text(text, encoding="utf-8")
     except OSError as e:
         raise _unwritable(out, e) from None
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import traceback
 
 import numpy as np
@@ -128,25 +129,27 @@ def test_default_dtypes_follow_the_session() -> None:
     assert third(1.0) == 1 / 3
 
 
-def test_signatures_are_read_when_the_kernel_is_defined() -> None:
-    with pytest.raises(SyntaxError, match="parameter 'a' has no annotation"):
+@pytest.mark.parametrize(("parameters", "said"), [
+    ("a", "QL2061.*parameter 'a' has no annotation"),
+    ("a: str", "QL2062.*not an annotation of the language.*help: use a dtype"),
+    ("a: np.float32", "QL2062.*help: write qd.f32"),
+    ("a: np.bool_", "QL2062.*help: write qd.u1"),
+    ("a: np.ndarray", "QL2062.*help: write qd.types.ndarray"),
+    ("*a: qd.f32", r"QL2060.*\*a: f32 is a parameter for any number.*help: name every parameter"),
+    ("**a: qd.f32", "QL2060.*any number.*help: name every parameter"),
+    ("a: qd.f32, /", "QL2060.*a: f32 is positional only.*help: leave out the '/'"),
+    ("*, a: qd.f32", "QL2060.*a: f32 is keyword only.*help: leave out the '.'"),
+])
+def test_signatures_are_read_when_the_kernel_is_defined(parameters, said) -> None:
+    lines = [f"def k({parameters}):\n", "    pass\n"]
+    linecache.cache["signature"] = len("".join(lines)), None, lines, "signature"
+    names = {"qd": qd, "np": np}
+    exec(compile("".join(lines), "signature", "exec", dont_inherit=True), names)
+    with pytest.raises(SyntaxError, match=f"(?s){said}"):
+        qd.kernel(names["k"])
 
-        @qd.kernel
-        def no_annotation(a):
-            pass
 
-    with pytest.raises(SyntaxError, match="not an annotation of the language"):
-
-        @qd.kernel
-        def odd(a: str):
-            pass
-
-    with pytest.raises(SyntaxError, match=r"\*args"):
-
-        @qd.kernel
-        def many(*args: qd.f32):
-            pass
-
+def test_methods_need_a_class_that_is_data_oriented() -> None:
     class A:
         @qd.kernel
         def method(self):
@@ -157,8 +160,9 @@ def test_signatures_are_read_when_the_kernel_is_defined() -> None:
 
 
 def test_what_cannot_be_decorated() -> None:
-    with pytest.raises(TypeError, match="decorates a function"):
-        qd.kernel(3)
+    for given, said in ((3, "an object of type int"), (str, "the class str")):
+        with pytest.raises(TypeError, match=f"decorates a function, not {said}"):
+            qd.kernel(given)
     with pytest.raises(SyntaxError, match="decorated twice"):
         qd.kernel(add)
     with pytest.raises(SyntaxError, match="lambda"):

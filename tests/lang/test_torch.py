@@ -1,6 +1,7 @@
 """torch tensors as kernel arguments, their gradients, and fields and ndarrays to and from torch."""
 
 import re
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -11,6 +12,8 @@ from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of, sessions
 import quadrants_lab as qd
 
 torch = pytest.importorskip("torch")
+forward_ad = torch.autograd.forward_ad
+FakeTensorMode = pytest.importorskip("torch._subclasses").FakeTensorMode
 
 
 @qd.kernel
@@ -22,6 +25,11 @@ def add_squares(x: qd.types.ndarray(), y: qd.types.ndarray()):
 def total(x: qd.types.ndarray(), loss: qd.types.ndarray()):
     for i in range(x.shape[0]):
         loss[0] += x[i] * x[i]
+
+@qd.kernel
+def scaled(x: qd.types.ndarray(), y: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        y[i] = x[i] * 3
 
 @qd.kernel
 def double(x: qd.types.ndarray()):
@@ -54,6 +62,11 @@ def refusals() -> dict[str, Any]:
         "QL2042.*complex": torch.ones(4, dtype=torch.complex64),
         "QL2052.*meta": torch.ones(4, device="meta"),
         "QL2052.*resolve_neg": torch.ones(4)._neg_view(),
+        "QL2042.*float8_e5m2.*x.float": torch.ones(4).to(torch.float8_e5m2),
+        "QL2042.*qint8.*x.dequantize": torch.quantize_per_tensor(torch.ones(4), 1.0, 0, torch.qint8),
+        "QL2043.*nested tensor.*each of its parts": torch.nested.nested_tensor([x, x[0:2]]),
+        "QL2043.*sparse_csr.*to_dense": x.to_sparse_csr(),
+        "QL2052.*FakeTensor.*torch.export": FakeTensorMode().from_tensor(torch.ones(4)),
     }
 
 
@@ -83,6 +96,32 @@ def test_tensors_that_kernels_cannot_use(said):
         double(refusals()[said])
     with pytest.raises(RuntimeError):  # as Quadrants' class has it
         double(refusals()[said])
+    if "contiguous" not in said and "strides" not in said and "resolve_neg" not in said:  # of these it makes copies
+        with pytest.raises(ValueError, match=f"(?s){said}"):
+            qd.torch_op(scaled, outputs={"y": (4,)})(refusals()[said])
+
+
+@pytest.mark.parametrize("how", ["vmap", "grad", "functionalize", "jvp", "forward mode"])
+@pytest.mark.parametrize("launch", ["kernel", "torch_op"])
+def test_transformations_of_torch_are_refused(how, launch):
+    """Without an error the kernel would compute with other memory, or the derivative would be lost."""
+    def call(x: Any) -> Any:
+        if launch == "torch_op":
+            return qd.torch_op(scaled, outputs={"y": "x"})(x)
+        y = torch.zeros_like(x)
+        scaled(x, y)
+        return y
+
+    x, say = torch.ones(4), "QL2052.*a tensor (under|with)|QL2127"
+    forms = {
+        "vmap": lambda: torch.vmap(call)(torch.ones(2, 4)),
+        "grad": lambda: torch.func.grad(lambda x: call(x).sum())(x),
+        "functionalize": lambda: torch.func.functionalize(call)(x),
+        "jvp": lambda: torch.func.jvp(call, (x,), (x,)),
+        "forward mode": lambda: call(forward_ad.make_dual(x, x)),
+    }
+    with forward_ad.dual_level() if how == "forward mode" else nullcontext(), pytest.raises(RuntimeError, match=say):
+        forms[how]()
 
 
 def test_empty_and_zero_dimensional_tensors():

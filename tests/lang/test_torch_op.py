@@ -329,6 +329,24 @@ def pass_a_numpy_view(x, y):
     square(x.detach().numpy(), y)
 
 
+def pass_a_view_of_the_output(x, y):
+    square(x, y.view(2))
+
+
+def compute_of_a_tensor_between(x, y):
+    h = torch.zeros_like(x, requires_grad=True)
+    square(x, h)
+    square(h * 2, y)
+
+
+def compute_the_output(x, y):
+    y.copy_(x * 2)
+
+
+def return_a_result(x, y):
+    return x * 2
+
+
 @CPU_ALONE
 @pytest.mark.parametrize(("fn", "said"), [
     (write_to_the_input, "QL2124.*write_to_the_input writes to its argument 'x'"),
@@ -336,9 +354,13 @@ def pass_a_numpy_view(x, y):
     (write_in_torch_at_the_end, "QL2125"),
     (pass_a_view, "QL2129.*a view of 'x' as argument 'x'"),
     (pass_a_numpy_view, "QL2129.*a view of 'x'"),
+    (pass_a_view_of_the_output, "QL2125.*argument 'y' of kernel square"),
+    (compute_of_a_tensor_between, "QL2125.*argument 'x' of kernel square"),
+    (compute_the_output, "QL2125.*the output 'y' from 'x'"),
+    (return_a_result, "QL2120.*returns an array, of type Tensor"),
 ])
 def test_programs_whose_gradient_would_be_wrong(fn, said):
-    with pytest.raises(qd.QuadrantsRuntimeError, match=said):
+    with pytest.raises((qd.QuadrantsRuntimeError, TypeError), match=said):
         qd.torch_op(fn, outputs={"y": "x"})(leaf(1, 2))
 
 
@@ -414,15 +436,19 @@ def test_arguments_that_make_no_operation():
         (square, {"outputs": {"z": "x"}}, "no parameter 'z'"),
         (square, {"outputs": {}}, "none are given"),
         (3, takes, "not 3"),
+        (square, {"outputs": ["y"]}, "must be a dict"),
+        (type, takes, "no signature"),
     ):
         with pytest.raises(TypeError, match=f"QL2120.*{said}"):
             qd.torch_op(fn, **options)
-    for like, said in (("z", "by 'z'"), (2.5, "not 2.5"), (lambda q: q, "by 'q'")):
+    for like, said in (("z", "by 'z'"), (2.5, "not like 2.5"), (lambda q: q, "by 'q'"), ((-1,), "not like")):
         with pytest.raises(TypeError, match=f"QL2120.*{said}"):
             qd.torch_op(square, outputs={"y": like})(torch.ones(2))
     with pytest.raises(TypeError, match="QL2126.*'xs'.*list"):
         qd.torch_op(lambda xs, y: None, outputs={"y": 2})([leaf(1)])
-    with pytest.raises(TypeError, match="missing"):
+    with pytest.raises(TypeError, match=r"QL2120.*argument 'x', which is of type list"):
+        squared([1.0])
+    with pytest.raises(TypeError, match=r"QL2049.*torch_op square: missing(.|\n)*it takes \(x\), and makes y itself"):
         squared()
     assert qd.torch_op(square, outputs={"y": 2})(torch.ones(2)).tolist() == [1, 1]
     assert repr(squared) == "<qd.torch_op square(x: qd.types.ndarray(dtype=None, ndim=None)) -> y>"

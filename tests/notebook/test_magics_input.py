@@ -44,6 +44,8 @@ BAD = [
     ("%%qdkernel --grad" + WAVE, "UsageError", "expected one argument"),
     ("%%qdkernel --grad 'y" + WAVE, "UsageError", "cannot read the options"),
     ("%%qdkernel --help\n1", "--release", "--arch"),
+    ("%%qdkernel --quiet\nimport asyncio\nawait asyncio.sleep(0)", "'await' outside function", "await in an ordinary"),
+    ("%%qdkernel\n!true\n\nx = = 1", "SyntaxError", "line 4"),
     ("%qdinspect", "takes the name of a kernel", ""),
     ("%qdinspect x", "not a kernel", "ScalarField"),
     ("%qdinspect nothing", "no such name", ""),
@@ -59,6 +61,22 @@ def test_bad_input_is_a_short_error_and_the_next_cell_works(cell, text, says, wh
     if "AttributeError" not in ran.text:
         assert len(ran.text.splitlines()) < 12, ran.text
     assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+
+
+@pytest.mark.parametrize(("options", "text", "says"), [
+    ("--quiet", "%time wave()", "Wall time"),
+    ("--quiet", "%%time\nwave()", "Wall time"),
+    ("--quiet", "\n\n!echo {1 + 1} apples\nwave()", "2 apples"),
+    ("--quiet", "told = !echo plums\nwave(); told", "['plums']"),
+    ("--quiet", "    wave()\n    y[None]", "Out["),
+    ("--quiet --arch cpu, c  # on both", "wave()", "c  "),
+    ("--quiet --check --grad box.loss", "import types\nbox = types.SimpleNamespace(loss=y)\nwave()", "right"),
+])  # fmt: skip
+def test_what_ipython_allows_in_cells(cell, options, text, says):
+    assert cell("%%qdkernel --quiet" + WAVE).ok
+    ran = cell(f"%%qdkernel {options}\n{text}")
+    assert ran.ok
+    assert says in ran.text
 
 
 def test_a_plain_cell_shows_diagnostics_shortly_too(cell):

@@ -15,6 +15,7 @@ import quadrants_lab as qd
 from quadrants_lab.__main__ import main
 from quadrants_lab.runtime.backend import names
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import quadrants_lab as qd
 
@@ -134,10 +135,78 @@ def test_check_looks_at_the_last_session(program, capsys) -> None:
     assert "right   the gradient of x agrees with finite differences" in capsys.readouterr().out
 
 
-def test_check_of_a_program_that_ends_itself_says_so(program, capsys) -> None:
-    Path(program).write_text(Path(program).read_text() + "\nraise SystemExit(0)\n")
-    assert main(["check", program, "--grad", "y"]) == 1
-    assert "ended itself (sys.exit(0))" in capsys.readouterr().err
+LOCAL = """
+import argparse, sys
+import quadrants_lab as qd
+
+def main():
+    global y
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=1)
+    rounds = parser.parse_args().rounds
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.data_oriented
+    class Local:
+        @qd.kernel
+        def waves(self, n: qd.i32):
+            for i in x:
+                y[None] += qd.sin(x[i]) * n
+
+    Local().waves(rounds)
+    print("rounds:", rounds)
+    return EXIT
+
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["check", "--grad", "y"], ["inspect", "--arch", "c"]])
+@pytest.mark.parametrize(("words", "code", "status", "says"), [
+    ([], "0", 0, "rounds: 1"),
+    ([], "None", 0, "rounds: 1"),
+    (["--", "--rounds", "7"], "0", 0, "rounds: 7"),
+    (["--", "--bad"], "0", 1, "ended itself: sys.exit(2)"),
+    ([], "'no data'", 1, "ended itself: sys.exit('no data')"),
+    (["--rounds"], "0", 2, "unrecognized arguments: --rounds; a program's own arguments stand after --"),
+])
+def test_programs_with_a_main_function(tmp_path, capsys, command, words, code, status, says) -> None:
+    """Their kernels are local, they read their own arguments, and end by sys.exit."""
+    file = tmp_path / "local.py"
+    file.write_text(LOCAL.replace("EXIT", code))
+    try:
+        found = main([command[0], str(file), *command[1:], *words])
+    except SystemExit as e:
+        found = e.code
+    out, err = capsys.readouterr()
+    assert found == status
+    assert says in out + err
+    if not status:
+        assert ("right   the gradient of x" if command[0] == "check" else "kernel waves(n: i32) forward") in out
+
+
+@pytest.mark.parametrize("words", [[], ["--code", "asm"], ["--beside", "c"], ["--json"]])
+def test_kernels_that_the_program_does_not_launch(program, capsys, words) -> None:
+    with open(program, "a") as file:
+        file.write("@qd.kernel\ndef idle(a: qd.types.ndarray()):\n    for i in a:\n        a[i] = 1\n\nother()\n")
+    with pytest.warns(qd.QuadrantsWarning):
+        assert main(["inspect", program, *words]) == 0
+    out, err = capsys.readouterr()
+    assert re.match(r"error\[QL(2065|0700)\]: kernel idle ", err)
+    assert len(out.splitlines()) > 9
+    with pytest.warns(qd.QuadrantsWarning):
+        assert main(["inspect", f"{program}:idle", *words]) == 1
+
+
+def test_files_are_written_in_one_encoding(program, tmp_path) -> None:
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for words in (["--html", str(tmp_path / "page.html")], ["--beside", "c"]):
+        run(sys.executable, "-m", "quadrants_lab", "inspect", program, *words, env=plain)
+    assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    without = re.compile(r"\.(read|write)_text\((?!.*encoding)")
+    product = [f for part in ("quadrants_lab", "backends") for f in (ROOT / part).rglob("*.py")]
+    assert [f"{f}: {line}" for f in product for line in f.read_text("utf-8").splitlines() if without.search(line)] == []
 
 
 @pytest.mark.parametrize("command", [["inspect"], ["check", "--grad", "y"]])

@@ -37,13 +37,14 @@ host.panel = script.panel(host, program, machine);
 
 
 def _read(name: str) -> str:
-    return (HERE / name).read_text()
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 @cache
 def machine() -> str:
     """The script that a Worker runs."""
-    return short((HERE.parent / "sizes.js").read_text().partition("/** Makes `host` live")[0] + _read("machine.js"))
+    sizes = (HERE.parent / "sizes.js").read_text(encoding="utf-8")
+    return short(sizes.partition("/** Makes `host` live")[0] + _read("machine.js"))
 
 
 @cache

@@ -5,13 +5,16 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.ir import types as T
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.memory.refusals import COPY, no_dtype, refusal
 from quadrants_lab.runtime.session import Session
 
+_DTYPES = {np.dtype(t.numpy).name for t in T.DTYPES.values()}  # torch has the names of numpy
 NOT_TORCH: Any = ()  # isinstance(x, ()) is False
 
 
@@ -103,15 +106,11 @@ class TensorCopy:
 
 def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
     """The memory of a torch tensor; raises ArgumentError if kernels cannot use it as it is."""
-    torch: Any = sys.modules["torch"]
+    check_kind(tensor, what)
     on_device = tensor.is_cuda and dlpack.can_import(now)
     if not tensor.is_cpu and not on_device:
         flaw = f"is a tensor on device {tensor.device}, kernels of this session read the CPU's memory"
         raise refusal("QL2052", what, "pass x.cpu()", flaw=flaw)
-    if tensor.layout is not torch.strided:
-        raise refusal("QL2043", what, "x.to_dense()", flaw=f"a tensor of layout {tensor.layout}")
-    if tensor.dtype in (torch.bfloat16,) or tensor.dtype.is_complex:
-        raise no_dtype(what, tensor.dtype, "a tensor")
     if not tensor.is_contiguous():
         flaw = f"a tensor that is not contiguous: shape {tuple(tensor.shape)}, strides {tensor.stride()}"
         raise refusal("QL2043", what, "x.contiguous()" + COPY, flaw=flaw)
@@ -120,8 +119,49 @@ def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
     try:
         array: npt.NDArray[Any] = tensor.detach().numpy()
     except (TypeError, RuntimeError) as e:
-        if isinstance(e, TypeError):
-            raise no_dtype(what, tensor.dtype, "a tensor") from None
         cure = "pass a plain tensor, for instance x.clone() or x.resolve_neg()"
         raise refusal("QL2052", what, cure, flaw=f"is a tensor that numpy cannot see: {e}") from None
     return Memory.over(now, array, True)
+
+
+def asks(torch: Any, what: str) -> Callable[[Any], bool]:
+    """The function of this name by which torch tells what wraps a tensor; older versions have none, and no wrappers."""
+    found: Callable[[Any], bool] = getattr(getattr(torch._C, "_functorch", None), what, lambda tensor: False)
+    return found
+
+
+def has_tangent(torch: Any, tensor: Any) -> bool:
+    """Whether the tensor belongs to a derivative of torch in forward mode."""
+    forward = torch.autograd.forward_ad
+    return bool(forward._current_level >= 0 and forward.unpack_dual(tensor).tangent is not None)
+
+
+_KINDS: tuple[tuple[Callable[[Any, Any], bool], str, str, str], ...] = (  # condition, what is wrong, code, help
+    (
+        lambda torch, x: asks(torch, "is_functorch_wrapped_tensor")(x) or torch._is_functional_tensor(x),
+        "is a tensor under a transformation of torch.func, as vmap or grad are: it has no memory of its own", "QL2052",
+        "launch the kernel outside of the transformation; a loop over the batch takes the place of vmap",
+    ),
+    (
+        has_tangent,
+        "is a tensor with a tangent: forward mode of torch does not go through kernels", "QL2052",
+        "pass torch.autograd.forward_ad.unpack_dual(x).primal; qd.ad.FwdMode differentiates kernels",
+    ),
+    (
+        lambda torch, x: type(x).__name__ == "FakeTensor",
+        "is a FakeTensor: torch traces programs with such tensors, and they have no memory", "QL2052",
+        "launch the kernel outside of what torch.export traces; torch.compile breaks its graph at a qd.torch_op",
+    ),
+    (lambda torch, x: x.is_nested, "a nested tensor", "QL2043", "each of its parts, or x.to_padded_tensor(0.0)"),
+    (lambda torch, x: x.layout is not torch.strided, "a tensor of layout {.layout}", "QL2043", "x.to_dense()"),
+)  # fmt: skip
+
+
+def check_kind(tensor: Any, what: str) -> None:
+    """Raises ArgumentError about ``what`` if kernels cannot use a tensor of this kind, on whatever device it is."""
+    torch: Any = sys.modules["torch"]
+    for holds, flaw, code, cure in _KINDS:
+        if holds(torch, tensor):
+            raise refusal(code, what, cure, flaw=flaw.format(tensor))
+    if str(tensor.dtype).removeprefix("torch.") not in _DTYPES:
+        raise no_dtype(what, tensor.dtype, "a tensor")

@@ -68,6 +68,7 @@ def cure(value: Any, dtype: DType) -> str:
 
 _OF_DTYPES = (  # what the name of a dtype of numpy or torch begins with -> what to pass instead
     (r"torch\.complex", "pass torch.view_as_real(x), which has an axis more, of real and imaginary part"),
+    (r"torch\.q", "pass x.dequantize()"),
     (r"torch\.", "pass x.float(), which has 32 bits"),
     (r"complex|[<>]c", "pass x.view(x.real.dtype), which has real and imaginary parts in turn"),
     (r"[<>][iuf]", "pass x.astype(x.dtype.newbyteorder('=')), which has the byte order of this machine"),

@@ -47,8 +47,8 @@ class Recorded(Launches):
     """The launches of ``function``, which `backward` differentiates. ``inputs``: name of a parameter -> tensor.
 
     torch counts the writes to its tensors, so they are noticed without a copy. A write by torch between two launches is
-    an error. So is an argument that is a view of an input, or that torch computed from one: the gradient would not
-    reach the input.
+    an error. So is an argument that is a view of an input, or that torch computed within the function: the gradient
+    would not reach the input.
     """
 
     trusted = (Tensor,)
@@ -99,7 +99,30 @@ class Recorded(Launches):
                 )
 
     def _not_computed(self, tensor: Any, kernel: str, argument: str) -> None:
-        """Raises an error if the tensor was computed by torch from an input."""
+        """Raises an error if the tensor is one that torch computed from others within the function, so that its
+        gradient would not reach them. An output, and a tensor of which the program retains the gradient, may be."""
+        source = self._source(tensor)
+        if source or (tensor is not None and tensor.grad_fn is not None and not tensor.retains_grad):
+            raise QuadrantsRuntimeError(
+                f"argument {argument!r} of kernel {kernel} is a tensor that torch computed{source} within "
+                f"{self.function}: the derivative of that computation is lost",
+                code="QL2125",
+                help="compute it before the call, or in a kernel; under torch.no_grad() it is a constant",
+            )
+
+    def check_outputs(self, outputs: dict[str, Any]) -> None:
+        """Raises an error if torch computed an output, of this name, from an input."""
+        for name, tensor in outputs.items():
+            if source := self._source(tensor):
+                raise QuadrantsRuntimeError(
+                    f"torch computed the output {name!r}{source} within {self.function}: the derivative of that "
+                    "computation is lost",
+                    code="QL2125",
+                    help="write to the output in a kernel; what torch computes may stand before the call or after it",
+                )
+
+    def _source(self, tensor: Any) -> str:
+        """The input from which torch computed the tensor, in words; "" if there is none."""
         nodes: list[Any] = [getattr(tensor, "grad_fn", None)]
         seen: set[Any] = {None}
         while nodes:
@@ -109,13 +132,9 @@ class Recorded(Launches):
             seen.add(node)
             for name, given in self.inputs.items():
                 if getattr(node, "variable", None) is given:
-                    raise QuadrantsRuntimeError(
-                        f"argument {argument!r} of kernel {kernel} is a tensor that torch computed from {name!r} "
-                        f"within {self.function}: the derivative of that computation is lost",
-                        code="QL2125",
-                        help="compute it before the call, or in a kernel; under torch.no_grad() it is a constant",
-                    )
+                    return f" from {name!r}"
             nodes.extend(after for after, _ in node.next_functions)
+        return ""
 
     def _compare_counts(self) -> None:
         for key, count in self.counts.items():

@@ -141,7 +141,7 @@ def write(path: str | Path, ran: Sequence[Ran], about: dict[str, Any]) -> Path:
     """Writes the events to a file and returns its absolute path."""
     out = Path(path).absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(as_json(ran, about))
+    out.write_text(as_json(ran, about), encoding="utf-8")
     return out
 
 
