@@ -66,9 +66,9 @@ def test_a_code_of_the_table_has_no_second_meaning() -> None:
 SHARED = {
     **dict.fromkeys((
         "QL0409", "QL0410", "QL0417", "QL0719", "QL2001", "QL2013", "QL2014", "QL2016", "QL2025", "QL2028", "QL2029",
-        "QL2030", "QL2032", "QL2036", "QL2049", "QL2091", "QL2097", "QL2131", "QL3012",
+        "QL2030", "QL2032", "QL2036", "QL2091", "QL2097", "QL2131", "QL3012",
     ), 2),
-    **dict.fromkeys(("QL0707", "QL2010", "QL2019", "QL2022", "QL2092", "QL2099", "QL2103", "QL3011"), 3),
+    **dict.fromkeys(("QL0707", "QL2010", "QL2019", "QL2022", "QL2049", "QL2092", "QL2099", "QL2103", "QL3011"), 3),
     **dict.fromkeys(("QL2012", "QL3010"), 5),
 }  # fmt: skip
 
