@@ -35,9 +35,9 @@ class Runtime:
     """The part of Quadrants' runtime object that programs use."""
 
     short_circuit_operators = True
-    print_full_traceback = property(lambda self: bool(cfg.print_full_traceback))
-    default_fp = property(lambda self: cfg.default_fp)
-    default_ip = property(lambda self: cfg.default_ip)
+    print_full_traceback = property(lambda self: bool(current_cfg().print_full_traceback))
+    default_fp = property(lambda self: current_cfg().default_fp)
+    default_ip = property(lambda self: current_cfg().default_ip)
 
     @property
     def prog(self) -> session.Session:

@@ -189,7 +189,8 @@ class Launches(Keeper):
         for name, memory in memories.items():
             self.names.setdefault(id(memory), name)
         if self.repeatable:
-            for one in (*memories.values(), *plan.numpy_arrays(args).values()):
+            touched: list[Any] = [*memories.values(), *plan.numpy_arrays(args).values()]
+            for one in touched:
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
         summary = AccessSummary(plan, args)

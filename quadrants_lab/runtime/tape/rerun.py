@@ -300,8 +300,9 @@ class Rerun(Recording):
         something else has written memory, or if the gradients are watched: then the caller must call `end`."""
         if len(self.launched) < len(self.steps) or self.session.exported or self.result is None or OBSERVERS.get():
             return False
-        if any(memory.version != tracked.version for tracked, memory, _, _ in self.followed):
-            return False
+        for tracked, memory, _, _ in self.followed:
+            if memory.version != tracked.version:
+                return False
         self.unwatch()
         with self.lock:
             seed()
