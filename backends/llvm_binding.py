@@ -150,12 +150,14 @@ def initialise_all() -> None:
 
 class Machine:
     """LLVM's target machine, which generates code for a processor. ``triple``: the target's triple, by default this
-    system's."""
+    system's. ``strides``: whether LLVM's pass "loop strength reduction" runs, which replaces the products that compute
+    addresses in a loop by sums."""
 
     def __init__(
         self, triple: str = "", processor: str = "", features: str = "", level: int = 2, relocation: str = "default",
-        model: str = "jitdefault", jit: bool = False,
+        model: str = "jitdefault", jit: bool = False, strides: bool = True,
     ) -> None:  # fmt: skip
+        self.strides = strides
         triple = triple or text_of("GetDefaultTargetTriple")[1]
         target, why = text_of("GetTargetFromTriple", triple.encode())
         if not target:
@@ -183,6 +185,8 @@ class Machine:
         return self._emitted(module, False).decode()
 
     def _emitted(self, module: Module, as_object: bool) -> bytes:
+        # LLVM has this option only for all machines of the process
+        llvm.SetCommandLine(b"", b"-disable-lsr=false" if self.strides else b"-disable-lsr")
         buffer, why = text_of("TargetMachineEmitToMemory", self.pointer, module.pointer, as_object)
         if not buffer:
             raise RuntimeError(why)

@@ -20,7 +20,8 @@ def _op(b: Body, s: N.Op) -> None:
     args = tuple(b.value(i, lanes) for i in s.args)
     # Of an integer that grows by one from lane to lane, only the first lane's value is computed. That lane may not take
     # part, so what is known about the operands' ranges does not hold for it.
-    known = tuple(None if counts else b.ranges.range(i) for i in s.args)
+    unknown = counts or types[0].dtype.is_float
+    known = (None,) * len(args) if unknown else tuple([b.ranges.range(i) for i in s.args])
     if lanes > 1 and s.prim in _DIVIDES and not b.uniform(s.args[1]):
         # in a lane that does not take part the divisor may be 0 or poison, and the division would trap
         args = args[0], b.select(b.mask, args[1], constant(types[1], 1), types[1].dtype)

@@ -168,7 +168,6 @@ class Accesses:
 
     def _value(self, s: N.Value, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
         self.defs[s.id] = s
-        self._define(s.id, loops)
         found = None if s.type.is_float else self._form(s)
         if found is not None:
             self._forms[s.id] = found

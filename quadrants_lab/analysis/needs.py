@@ -87,7 +87,7 @@ def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] 
     ``live``."""
     out: list[N.Stmt] = []
     for s in block:
-        if s.blocks():
+        if s.nests:
             if s.id in live:
                 s = _KEEPS[type(s)](s, live) if type(s) in _KEEPS else s
                 out.append(map_blocks(s, partial(only, live=live, effect=effect)))

@@ -1,5 +1,6 @@
 """Scalar types of the language. Each dtype is an immutable singleton, compared by identity."""
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,22 @@ class DType:
     """A scalar dtype.
 
     ``kind`` is "b" (truth value), "i" (signed), "u" (unsigned) or "f" (floating point); ``bits`` its width.
-    ``nbytes`` is its size in a field or ndarray: u1 takes one byte there.
+    ``nbytes`` is its size in a field or ndarray: u1 takes one byte there. ``is_int``: whether it is signed or unsigned;
+    u1 is no integer. Passes read ``is_float`` and ``is_int`` for each statement, so these are no properties.
     """
 
     name: str
     kind: str
     bits: int
     numpy: Any
+    nbytes: int = field(init=False)
+    is_float: bool = field(init=False)
+    is_int: bool = field(init=False)
 
-    @property
-    def nbytes(self) -> int:
-        return max(1, self.bits // 8)
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind == "f"
-
-    @property
-    def is_int(self) -> bool:
-        """Whether the dtype is a signed or unsigned integer. The dtype of truth values, u1, is no integer."""
-        return self.kind in "iu"
+    def __post_init__(self) -> None:
+        facts = {"nbytes": max(1, self.bits // 8), "is_float": self.kind == "f", "is_int": self.kind in "iu"}
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -29,7 +29,8 @@ def dce(kernel: N.Kernel) -> N.Kernel:
     body = only(kernel.body, reached(needs.effects, needs.of.__getitem__), effect)
     if body is kernel.body:
         return kernel
-    return replace(kernel, body=body, buffers=_named(kernel.buffers, body))
+    made = replace(kernel, body=body, buffers=_named(kernel.buffers, body))
+    return dce(made) if temps else made  # what was removed may have been the last read of a temporary
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:

@@ -58,15 +58,15 @@ class Reverse(_Keeping):
 
 
 # Forward mode: from tasks to values and their tangents.
-TANGENT: Passes = (forward, lower_custom_jvp, dce, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
+TANGENT: Passes = (forward, lower_custom_jvp, dce, *SIMPLIFY, *MARKS, drop_unused_gradients)
 
 # The first derivative of a kernel that will be differentiated twice; `to_be_differentiated` follows.
 FIRST: Passes = (forward, dce, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (
-    lower_custom_jvp, dce, *SIMPLIFY, dce, *MARKS, sink_sums, dce, narrow_stacks,
-    determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
+    lower_custom_jvp, dce, *SIMPLIFY, *MARKS, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
+    drop_unused_gradients,
 )  # fmt: skip
 
 # From tasks to one kernel for a launch and its gradient.
@@ -77,7 +77,7 @@ COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
 COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
 # From the parts of `sparse_iterations` to what is launched.
-SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_distances, drop_unused_gradients)
+SPARSE: Passes = (dce, *SIMPLIFY, mark_distances, drop_unused_gradients)
 
 
 def before_reverse(options: CompileOptions) -> Passes:
