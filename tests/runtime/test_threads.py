@@ -65,7 +65,7 @@ def test_warming_up_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("can't start new thread")
     monkeypatch.setattr(threading.Thread, "start", refused)
     from quadrants_lab.backends.cuda import driver
-    from quadrants_lab.lang.config import _load_compiler as load_compiler
+    from quadrants_lab.lang.arch import _load_compiler as load_compiler
     load_compiler.__wrapped__()
     driver.begin_imports.__wrapped__()
     driver.warm_up.__wrapped__(None)
