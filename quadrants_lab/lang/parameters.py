@@ -79,7 +79,8 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
             try:
                 given = value_of(given, vars(sys.modules[cls.__module__]))
             except Exception as e:
-                raise QuadrantsSyntaxError(f"the {what} cannot be evaluated: {e}", code="QL2062") from None
+                text = f"the {what} cannot be evaluated: {e}"
+                raise QuadrantsSyntaxError(text, code="QL2062", help=_UNKNOWN_NAME) from None
         annotation = language_annotation(given)
         if annotation is None:
             raise QuadrantsSyntaxError(
@@ -159,6 +160,18 @@ def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Par
     return tuple(made)
 
 
+_UNKNOWN_NAME = (
+    "after 'from __future__ import annotations' an annotation is a text; names of the module have their values in it, "
+    "names of a function around it only if the body uses them: define the type in the module, or leave that line out"
+)
+
+
+def _brief(given: Any) -> str:
+    """The annotation as it is shown in messages: one that is long only by its type."""
+    text = repr(given)
+    return text if len(text) <= 80 else f"an object of type {type(given).__name__}"
+
+
 def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label, ...]) -> Any:
     given = p.annotation
     if isinstance(given, str):
@@ -170,12 +183,12 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
             given = value_of(given, source.fn.__globals__, cells)
         except Exception as e:
             what = f"kernel {source.name}: the annotation of '{p.name}' cannot be evaluated: {e}"
-            raise QuadrantsSyntaxError(what, code="QL2062", labels=label) from None
+            raise QuadrantsSyntaxError(what, code="QL2062", labels=label, help=_UNKNOWN_NAME) from None
     annotation = language_annotation(given)
     if annotation is not None:
         return annotation
     raise QuadrantsSyntaxError(
-        f"kernel {source.name}: {given!r} is not an annotation of the language",
+        f"kernel {source.name}: {_brief(given)} is not an annotation of the language",
         code="QL2062",
         labels=label,
         help=_instead(given),

@@ -353,3 +353,17 @@ def test_a_mask_is_not_ignored() -> None:
             total(masked)
     with pytest.raises(TypeError, match="QL2012.*mask"):
         x.from_numpy(masked)
+
+
+@pytest.mark.parametrize(("annotation", "says"), [
+    ("NoSuchType", "annotation of 'p' cannot be evaluated: name 'NoSuchType' is not defined(.|\n)*define the type"),
+    (["a long list"] * 20, "kernel k: an object of type list is not an annotation of the language"),
+    (str, "kernel k: <class 'str'> is not an annotation of the language"),
+], ids=["a name of nothing", "an object with a long text", "a class"])  # fmt: skip
+def test_annotations_that_mean_nothing(annotation, says) -> None:
+    def k(p: annotation):
+        pass
+
+    k.__annotations__["p"] = annotation
+    with pytest.raises(qd.QuadrantsSyntaxError, match=says):
+        qd.kernel(k)(1)

@@ -24,6 +24,55 @@ def a_func_returns_an_ndrange_to_a_static_loop(qd):
     k()
     return x.to_numpy()
 
+@row(10, 25, 5, 1, 15, 1, 1, 37)
+def objects_of_python_are_compared_without_static(qd):
+    @qd.data_oriented
+    class Model:
+        def __init__(self, mode):
+            self.mode = mode
+        @qd.func
+        def f(self, v):
+            r = v
+            if self.mode == "double":
+                r = v * 2
+            elif self.mode == "square":
+                r = v * v
+            return r
+        @qd.kernel
+        def k(self) -> qd.i32:
+            return self.f(5)
+    x = qd.field(qd.f32, shape=(3, 4))
+    @qd.kernel
+    def chosen(mode: qd.template(), n: qd.i32) -> qd.i32:
+        r = 1 if mode == "a" and n > 2 else 5
+        if mode != "a" or n < 0:
+            r += 10
+        return r
+    @qd.kernel
+    def shape_and_dtype() -> qd.i32:
+        r = 0
+        if x.shape == (3, 4) and x.dtype == qd.f32:
+            r = 1
+        return r
+    @qd.kernel
+    def pair(p: qd.template()) -> qd.i32:
+        same = p == (1, 2)
+        r = 0
+        if same:
+            r = 1
+        return r
+    @qd.func
+    def signed(v, mode: qd.template()):
+        r = v
+        if mode == "minus":
+            r = -v
+        return r
+    @qd.kernel
+    def funcs() -> qd.i32:
+        return signed(3, "minus") + signed(4, "plus") * 10
+    return [*(Model(mode).k() for mode in ("double", "square", "other")), chosen("a", 3), chosen("b", 3),
+            shape_and_dtype(), pair((1, 2)), funcs()]  # fmt: skip
+
 @row(0, 1, 10, 11)
 def a_method_returns_an_ndrange(qd):
     @qd.data_oriented

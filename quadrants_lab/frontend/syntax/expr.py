@@ -21,7 +21,7 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import promote, u1
 
 _text_parts = lazily("frontend.syntax.printing", "text_parts")  # imported late: few kernels have format strings
-_MEMBERSHIP, _IDENTITY = {ast.In, ast.NotIn}, {ast.Is, ast.IsNot}
+_MEMBERSHIP, _IDENTITY, _EQUALITY = {ast.In, ast.NotIn}, {ast.Is, ast.IsNot}, {ast.Eq, ast.NotEq}
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Lt: ("lt", operator.lt), ast.LtE: ("le", operator.le), ast.Gt: ("gt", operator.gt),
@@ -50,7 +50,8 @@ def compare(cx: Context, node: ast.Compare) -> Value:
     left = cx.expr(node.left)
     if len(node.ops) == 1:
         right = cx.expr(node.comparators[0])
-        if cx.static and _are_objects(left, right):
+        known = cx.static or (type(node.ops[0]) in _EQUALITY and _are_known(cx, left, right))
+        if known and _are_objects(left, right):
             return _static_compare(cx, node, [left, right])
         nodes = (node.left, node.comparators[0])
         one = partial(_compared, cx, type(node.ops[0]), node)
@@ -69,6 +70,16 @@ def _are_objects(left: Value, right: Value) -> bool:
     number by number."""
     both = (left, right)
     return all(v.is_object or v.constant is not None for v in both) and not all(v.is_number for v in both)
+
+
+def _are_known(cx: Context, *values: Value) -> bool:
+    """Whether the values are objects of Python, which do not change in the kernel as its own lists and dicts do."""
+    try:
+        for v in values:
+            v.python(cx)
+    except TypeError:
+        return False
+    return all(v.token is None for v in values)
 
 
 def _frozen(value: Any) -> Any:
@@ -113,7 +124,7 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
         # `x is None` for an array argument: it has no Python object at compile time, but it is not None
         found = [v.identity() for v in values]
         known = found if identity and any(v is None for v in found) else []
-    if not known or not cx.static:
+    if not known or not (cx.static or kinds <= _EQUALITY):
         if not any(type(o) in _STATIC_ONLY for o in node.ops):
             raise cx.fail("QL1606", node, text=ast.unparse(node))
         symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)

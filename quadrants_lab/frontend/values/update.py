@@ -137,11 +137,11 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
 def _check_named_once(cx: Context, place: Place, node: ast.expr) -> None:
     """Raises QL1514 if letters such as ``xx`` name an element of the target twice: only one of the values would stay.
     """
+    named: list[tuple[Any, ...]] = []
     if isinstance(place, Local):
         named = [step.cells for step in place.steps]
-    else:  # a matrix that is not one element of memory: some letters of an element
-        letters = isinstance(place, V.Matrix) and isinstance(node, ast.Attribute)
-        named = [swizzle(node.attr) or ()] if letters else []
+    elif isinstance(place, V.Matrix) and isinstance(node, ast.Attribute):  # some letters of an element of memory
+        named = [swizzle(node.attr) or ()]
     if any(len({*cells}) < len(cells) for cells in named):
         raise cx.fail("QL1514", node, text=name_of(node))
 
