@@ -1,4 +1,4 @@
-"""Which arrays of a launch share memory. For n arrays the search takes time proportional to n log n."""
+"""Finds which arrays of a launch share memory. For n arrays the search takes time proportional to n log n."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Memory of the host whose pages are allocated only when something other than 0 is written to them.
+"""Allocates host memory whose pages take room only when something other than 0 is written to them.
 
 The operating system reserves addresses for all elements, and allocates a page when it is first written. Linux lists the
 allocated pages in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Without that list, every

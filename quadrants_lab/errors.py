@@ -1,4 +1,4 @@
-"""Exception classes, under Quadrants' names, and the text form of a diagnostic.
+"""Defines exception classes, under Quadrants' names, and the text form of a diagnostic.
 
 A diagnostic says what is wrong (with a code that never changes), where (source line and caret), why, and what to do.
 """

@@ -1,4 +1,4 @@
-"""`qd.profiler`: counts of launches, their times and the bytes that they used, in a session with
+"""Implements `qd.profiler`, which counts launches, their times and the bytes that they used, in a session with
 ``qd.init(kernel_profiler=True)``. The profiler waits for each launch, which makes launches slower."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The parts of `scripts/test_gpu.py` that are not pytest, for a machine with an NVIDIA GPU, by name in PARTS. Each part
-prints its figures; an assertion fails if a figure or result is wrong."""
+"""Runs the parts of `scripts/test_gpu.py` that are not pytest, on an NVIDIA GPU; PARTS lists them by name. Each
+part prints its figures; an assertion fails if a figure or result is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Beside pane: two kernels, edits, backends or launches side by side, with what differs marked."""
+"""The Beside pane shows two kernels, edits, backends or launches side by side, and marks what differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code of the kernel on each backend, stage by stage, with its size."""
+"""The Code pane shows the kernel's code on each backend, stage by stage, with its size."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
+"""Draws graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
 
 from collections.abc import Iterator, Sequence
 from html import escape

@@ -1,4 +1,5 @@
-"""Arrays as pictures: a square for each element, or for each block of elements, and a bar of colours with its numbers.
+"""Draws arrays as pictures: a square for each element, or for each block of elements, and a bar of colours with its
+numbers.
 
 The squares are a PNG in a data URI, for pages that strip scripts and inline SVG.
 """

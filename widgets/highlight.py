@@ -1,4 +1,4 @@
-"""Syntax colours as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
+"""Colours code as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
 
 import html
 import re

@@ -1,4 +1,5 @@
-"""The History pane: times and sizes of each run of the cell, as a table and plots; the edit between two runs."""
+"""The History pane shows times and sizes of each run of the cell, as a table and plots, and the edit between two
+runs."""
 
 import math
 from collections.abc import Callable, Sequence

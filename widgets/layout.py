@@ -1,4 +1,4 @@
-"""The layout of a control-flow graph: from top to bottom, the arms of a branch beside each other, a loop in a frame.
+"""Lays out a control-flow graph: from top to bottom, the arms of a branch beside each other, a loop in a frame.
 
 Control flow is structured, so no search is needed: each part lies below the one before it, and edges run where there
 are no boxes. 2,000 boxes take a few hundredths of a second.

@@ -1,4 +1,4 @@
-"""Trees as HTML for the live widget: classes for the style sheet, and data for the scripts.
+"""Writes trees (`tree`) as HTML for the live widget, with classes for the style sheet and data for the scripts.
 
 Each block, row, option and line of a listing begins on a line of its own. `pack.py` stores each line once.
 """

@@ -1,4 +1,5 @@
-"""The Backends pane: the kernel's differences, times, code and stacks on each backend, or why it did not run there."""
+"""The Backends pane shows the kernel's differences, times, code and stacks on each backend, or why it did not run
+there."""
 
 from collections.abc import Sequence
 

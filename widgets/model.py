@@ -1,5 +1,5 @@
-"""The data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees.
-What takes long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
+"""Defines the data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees. What takes
+long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
 """
 
 from __future__ import annotations

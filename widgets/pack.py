@@ -1,5 +1,5 @@
-"""The inspector without a kernel: its answers compressed, the files for the browser that read them, and one HTML page
-with all panes that needs no network.
+"""Packs the inspector for use without a running kernel: its panes compressed, the browser's scripts that read them,
+and one HTML page with all panes that needs no network.
 
 Answers share most of their lines (`live.py` begins one for each row), because a pass changes only few lines of a
 kernel. So each line is stored once, and an answer is a list of line numbers. `unpack` in loader.js joins them again.

@@ -1,4 +1,4 @@
-"""The inspector's panes: each is a function from a kernel's view and a request to a tree.
+"""Lists the inspector's panes: each is a function from a kernel's data and a request to a tree.
 
 A request is a path ``kernel/pane/rest``. A tree contains further requests (`tree.requests`): the live widget sends them
 to Python, an exported page contains their answers.

@@ -1,4 +1,5 @@
-"""The Passes pane: every pass from source to sized IR, what each changed, and the difference between any two."""
+"""The Passes pane shows every pass from source to IR with sized stacks, what each changed, and the difference
+between any two."""
 
 from __future__ import annotations
 

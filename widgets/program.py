@@ -1,4 +1,4 @@
-"""The program under a Tape as a graph to draw: launches in a column, in the order in which they ran, and the fields
+"""Draws the program under a Tape as a graph: launches in a column, in the order in which they ran, and the fields
 beside them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Run pane: times, arguments and results of each launch, on one or several backends."""
+"""The Run pane shows times, arguments and results of each launch, on one or several backends."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

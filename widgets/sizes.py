@@ -1,5 +1,5 @@
-"""The pane of stack sizes: the expression (SizeExpr) of each stack's depth as a tree, with the values at this launch
-and sliders that change the leaves."""
+"""The pane of stack sizes shows the formula (SizeExpr) of each stack's depth as a tree, with the values at this
+launch and sliders that change the leaves."""
 
 import json
 from collections.abc import Iterator, Sequence

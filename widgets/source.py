@@ -1,4 +1,5 @@
-"""The Linked pane: source, IR after any pass, and code of any backend side by side, with matching lines marked."""
+"""The Linked pane shows source, IR after any pass, and code of any backend side by side, with matching lines
+marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The Stacks pane: the launch report, the values that need no stack, and the SCC graph behind the depths."""
+"""The Stacks pane shows a gradient's stacks and their sizes, the values that need no stack, and the graph from
+which the depths follow (SCC)."""
 
 from collections.abc import Sequence
 

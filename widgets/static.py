@@ -1,4 +1,5 @@
-"""The static copy of the inspector, without kernel and scripts, for saved notebooks, nbconvert and web viewers.
+"""Writes the static copy of the inspector, without kernel and scripts, for saved notebooks, nbconvert and web
+viewers.
 
 It only uses HTML that strict sanitizers keep: details, tables, inline style, images as data URIs. Colours are readable
 on white and on dark grey, because the page's theme is unknown.

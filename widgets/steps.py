@@ -1,5 +1,5 @@
-"""The Steps pane: the trace of one iteration, forward and reverse, with its stacks as columns and linked to the
-source."""
+"""The Steps pane shows the trace of one iteration, forward and reverse, with its stacks as columns and linked to
+the source."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The inspector in a terminal: trees drawn by rich."""
+"""Shows the inspector in a terminal: draws trees (`tree`) by rich."""
 
 import sys
 from collections.abc import Sequence

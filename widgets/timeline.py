@@ -1,4 +1,4 @@
-"""The Tape pane: when launches and gradients ran and what was kept meanwhile, a row for each kernel and stretch, and
+"""The Tape pane shows when launches and gradients ran and how much was saved meanwhile, a row for each kernel, and
 the graph of the program."""
 
 from __future__ import annotations

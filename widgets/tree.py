@@ -1,4 +1,4 @@
-"""What a pane shows, as data: panes make trees of these nodes, and a writer for each place draws them (`live.py` for
+"""Defines the trees that panes make: what a pane shows, as data. A writer for each place draws them (`live.py` for
 the widget, `static.py` for pages without scripts, `terminal.py` for rich).
 
 A tree is a text, a node, or a sequence of trees. Texts are escaped by the writers.

@@ -1,4 +1,4 @@
-"""The Verdict pane: a card for each gradient that was checked, with its cause, what to do, and the step sizes."""
+"""The Verdict pane shows a card for each gradient that was checked, with its cause, what to do, and the step sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of source under construction, each with the IR statement that it came from."""
+"""Collects the lines of the emitted source; each line remembers the IR statement that it came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session's GPU, reached through a driver (`cuda.driver`, `amdgpu.hip`), and arrays in its memory."""
+"""Implements a session's GPU over a driver (`cuda.driver`, `amdgpu.hip`), and arrays in its memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MustWait(Exception):
 
 
 class SimtMemory(RemoteMemory):
-    """Memory of an array on the device."""
+    """The memory of an array on the device."""
 
     def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         self._describe(device, shape, dtype)

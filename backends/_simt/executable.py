@@ -1,4 +1,5 @@
-"""A kernel that is loaded through a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
+"""Loads a kernel through a driver (`cuda.driver`, `amdgpu.hip`), and launches it by launch frames, which hold a
+launch's arguments.
 
 The frame's words are a parameter of each launch; a frame that is too long for a parameter is copied to the device
 first. What programs write lies in separate memory (`_simt.shape.State`). It is copied back only if a kernel returns

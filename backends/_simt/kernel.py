@@ -1,4 +1,4 @@
-"""The LLVM module of a kernel, with one function for each of its programs (`_gpu.programs`)."""
+"""Emits the LLVM module of a kernel, with one function for each of its programs (`_gpu.programs`)."""
 
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.body import Unit

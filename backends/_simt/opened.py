@@ -1,5 +1,5 @@
-"""Opens the drivers of a kind of GPU, one for each device, on first use. If there is no device, a stand-in that tests
-register takes its place."""
+"""Opens the driver of each device of a kind of GPU on first use. Tests may register a stand-in for a missing
+device."""
 
 import os
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""How programs are launched on a kind of device: how many threads a group has, how many groups start, and how the frame
-is passed."""
+"""Decides how programs are launched on a kind of device: how many threads a group has, how many groups start, and
+how the launch frame (the arguments) is passed."""
 
 from dataclasses import dataclass
 
@@ -61,9 +61,9 @@ class Shape:
 
 
 class State:
-    """Where things lie in the memory that programs write: status and failure, then "temp" and "ret" buffers, then the
-    boxes of tasks. ``zeroed``: how many bytes, from the start, are set to zero before a launch; ``size``: how many
-    bytes it has."""
+    """The layout of the memory that programs write: status and failure, then "temp" and "ret" buffers, then the
+    iteration ranges of tasks. ``zeroed``: how many bytes, from the start, are set to zero before a launch;
+    ``size``: how many bytes it has."""
 
     head = L.SEED  # how many bytes status and failure take
 
@@ -80,7 +80,7 @@ class State:
         self.size = at
 
     def at(self, offset: int) -> int:
-        """The offset in this memory of the word that has ``offset`` in the frame."""
+        """The offset in this memory of the word that lies at ``offset`` in the launch frame."""
         frame = self.layout.frame
         if offset < self.head:
             return offset

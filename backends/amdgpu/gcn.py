@@ -1,4 +1,4 @@
-"""AMD's GPUs as a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
+"""Makes AMD's GPUs a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
 
 from functools import cache
 from typing import Any

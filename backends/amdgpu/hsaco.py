@@ -1,4 +1,4 @@
-"""Code objects (HSACO), the ELF files that AMD's runtime loads: links, reads and disassembles them.
+"""Links, reads and disassembles code objects (HSACO), the ELF files that AMD's runtime loads.
 
 Their metadata is described in LLVM's "User Guide for AMDGPU Backend".
 """

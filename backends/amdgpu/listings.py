@@ -1,5 +1,5 @@
-"""The stages of code generation for AMDGPU as text: LLVM IR, assembly, and the code object if LLVM's linker is found;
-each line with its IR statement."""
+"""Shows AMDGPU's stages of code generation as text: LLVM IR, assembly, and the code object if LLVM's linker is
+found; each line with its IR statement."""
 
 import re
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 def _headed(
     name: str, comment: str, programs: tuple[hsaco.Resources, ...], lines: list[str], ids: list[int], count: int
 ) -> Stage:
-    """A stage that begins with the resources of its programs."""
+    """Makes a stage that begins with the resources of its programs."""
     most = {kind: max((getattr(p, kind.lower()) for p in programs), default=0) for kind in ("VGPRs", "AGPRs", "SGPRs")}
     registers, size = tuple((kind, n) for kind, n in most.items() if n), sum(p.code for p in programs)
     head = [f"{comment} {p.words()}" for p in programs]
@@ -77,7 +77,7 @@ def _headed(
 
 
 def outline(value: Any, depth: int = 0) -> list[str]:
-    """Nested maps and lists as indented lines."""
+    """Prints nested maps and lists as indented lines."""
     out = []
     for key, v in value.items() if isinstance(value, dict) else (("-", v) for v in value):
         nested = isinstance(v, (dict, list))

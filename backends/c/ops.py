@@ -1,4 +1,4 @@
-"""Primitives (`ir.prims`) as expressions of C.
+"""Emits primitives (`ir.prims`) as expressions of C.
 
 Signed integers wrap (-fwrapv). C computes integers that are shorter than an int as int, and f16 as float; each such
 result is converted back.

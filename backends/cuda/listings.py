@@ -1,5 +1,5 @@
-"""The stages of code generation for CUDA as text: LLVM IR, PTX, and SASS if NVIDIA's tools are found; each line with
-its IR statement."""
+"""Shows CUDA's stages of code generation as text: LLVM IR, PTX, and SASS if NVIDIA's tools are found; each line
+with its IR statement."""
 
 import re
 from collections.abc import Callable

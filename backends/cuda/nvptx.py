@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs as a target of `_simt`: intrinsics, the math library, and LLVM's optimisation and PTX."""
+"""Makes NVIDIA's GPUs a target of `_simt`: intrinsics, the math library, and LLVM's optimisation and PTX."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Uses the conditions of asserts, on devices where a failed assert ends the task: after the assert, its condition
-holds."""
+"""Simplifies the code after an assert by the fact that its condition holds, on devices where a failed assert ends
+the task."""
 
 from dataclasses import replace
 from functools import partial

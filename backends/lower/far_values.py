@@ -1,4 +1,4 @@
-"""Values that are read long after they are computed lie in memory meanwhile:
+"""Stores values that are read long after they are computed, and loads them where they are read:
 
     v = ..; ..; use v    becomes    v = ..; store @far$v[], v; ..; w = load @far$v[]; use w
 

@@ -1,4 +1,4 @@
-"""A session's Metal device: memory, the command queue, and waiting for launches."""
+"""Implements a session's Metal device: memory, the command queue, and waiting for launches."""
 
 from __future__ import annotations
 

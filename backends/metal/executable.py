@@ -1,4 +1,4 @@
-"""A kernel loaded on Metal, and its launch frames."""
+"""Loads a kernel on Metal, and launches it by launch frames, which hold a launch's arguments."""
 
 from __future__ import annotations
 

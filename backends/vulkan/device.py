@@ -1,4 +1,4 @@
-"""A session's Vulkan device."""
+"""Implements a session's Vulkan device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A kernel loaded on Vulkan: its pipelines, and launch frames whose command buffers are recorded once."""
+"""Loads a kernel on Vulkan as pipelines, and launches it by launch frames (the arguments), whose command buffers
+are recorded once."""
 
 from __future__ import annotations
 

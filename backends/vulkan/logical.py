@@ -1,4 +1,4 @@
-"""The logical device (VkDevice): memory types, command buffers, and the pipeline cache on disk."""
+"""Opens the logical device (VkDevice), with its memory types, command buffers, and the pipeline cache on disk."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""WebAssembly as the device of a session: a store of wasmtime with one memory, which holds everything.
+"""Makes WebAssembly the device of a session: a store of wasmtime with one memory, which holds all data.
 
 An address has 32 bits. Code runs on the calling thread. A ticking thread advances the engine's epoch; at each tick
 wasmtime suspends the running call, so that Python can handle a Ctrl-C before the call is resumed.

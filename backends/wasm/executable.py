@@ -1,4 +1,4 @@
-"""A kernel loaded in wasmtime, and its launch frames."""
+"""Loads a kernel in wasmtime, and launches it by launch frames, which hold a launch's arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A WebAssembly module as text, one line an instruction, and as bytes.
+"""Builds a WebAssembly module, as bytes and as text with one instruction a line.
 
 An instruction is a tuple of its name and its immediates. As an immediate, a local is a `Local`, and a function its
 index.

@@ -1,5 +1,5 @@
-"""How large the stacks of a gradient are: `determine_ad_stack_size` finds the greatest depth of each stack as a
-SizeExpr, and `narrow_stacks` the smallest dtype for its elements.
+"""Finds how large the stacks of a gradient are: `determine_ad_stack_size` finds the greatest depth of each stack as
+a formula (SizeExpr), and `narrow_stacks` the smallest dtype for its elements.
 
 The depth is found by recursion over the task's blocks. Depths of statements in sequence add up. The depth of a branch
 is the maximum of its arms' depths. The depth of a For is the body's depth times the trip count, or the sum over the

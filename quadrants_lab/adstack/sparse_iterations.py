@@ -1,4 +1,4 @@
-"""Compaction of tasks in which a condition keeps most iterations from ever pushing to a stack.
+"""Compacts tasks in which a condition keeps most iterations from ever pushing to a stack.
 
 The kernel of a gradient becomes two kernels. The first one lists the iterations that push. In the second one each such
 task becomes two tasks: one runs the iterations that do not push and has no stacks, the other runs the listed

@@ -1,4 +1,4 @@
-"""Decides which values and variables of a block may differ between lanes."""
+"""Finds which values and variables of a block may differ between lanes (iterations that run side by side)."""
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import field
@@ -26,9 +26,9 @@ class Divergence:
 def divergence(
     block: N.Block, seeds: Iterable[int], locals: Container[str] = (), arrays: Iterable[str] = ()
 ) -> Divergence:
-    """Finds what diverges if the values ``seeds`` do: the least solution of a data-flow analysis after Coutinho et al.,
-    "Divergence analysis and optimizations" (2011), over structured control flow. ``arrays``: the buffers of kind
-    "private", of which each lane has its own."""
+    """Finds which values differ between lanes if the values ``seeds`` do: the least solution of a data-flow
+    analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over structured control flow.
+    ``arrays``: the buffers of kind "private", of which each lane has its own."""
     found = Divergence(locals, set(seeds), {*arrays})
     while True:
         before = found.size()

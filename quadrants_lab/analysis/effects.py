@@ -1,4 +1,4 @@
-"""What statements do to memory, and which buffers may be the same memory."""
+"""Says what statements do to memory, and which buffers may be the same memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 

@@ -1,4 +1,4 @@
-"""Facts about a kernel that are the same for all its launches."""
+"""Collects facts about a kernel that are the same for all its launches."""
 
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar

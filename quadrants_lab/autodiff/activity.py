@@ -1,5 +1,5 @@
-"""Activity analysis: which values carry a derivative. Such a value varies (it depends on a buffer with a gradient)
-and is useful (a buffer with a gradient depends on it)."""
+"""Analyses activity: finds which values carry a derivative. Such a value varies (it depends on a buffer with a
+gradient) and is useful (a buffer with a gradient depends on it)."""
 
 from functools import cache
 

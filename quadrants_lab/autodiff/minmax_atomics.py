@@ -1,4 +1,4 @@
-"""The derivative of atomic min and max goes to the winners: the iterations whose value is the result.
+"""Differentiates atomic min and max: the derivative goes to the winners, the iterations whose value is the result.
 
 An iteration has won if its value equals the memory after the task. Several winners of one element have equal shares. So
 the partial derivatives of the result sum to 1, however many iterations offer the same value, and they do not depend on

@@ -1,4 +1,4 @@
-"""The pass `reverse`: makes the gradient of an offloaded forward kernel."""
+"""The pass `reverse` makes the gradient of an offloaded forward kernel."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce` then
-removes the statements that the reverse does not need."""
+"""Makes the forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce`
+then removes the statements that the reverse does not need."""
 
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace

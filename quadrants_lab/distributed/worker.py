@@ -1,5 +1,5 @@
-"""The part of `map_gradients` that runs on a worker. A worker keeps a session, the programs that it received, and code
-that another worker compiled."""
+"""Runs `map_gradients`' tasks on a worker. A worker keeps a session, the programs that it received, and code that
+another worker compiled."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""All errors and warnings of the front end: one row for each code. A code never changes its meaning.
+"""Lists all errors and warnings of the front end, one row for each code. A code never changes its meaning.
 
 ``message`` says what is wrong, ``why`` stands beside the caret, ``help`` says what to do. All three are format strings.
 """

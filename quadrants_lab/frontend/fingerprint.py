@@ -1,4 +1,4 @@
-"""Fingerprints: what the IR of a kernel depends on besides its source text.
+"""Records what the IR of a kernel depends on besides its source text (its fingerprint).
 
 While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
 records each read together with a text that describes the value. Another process, or the compilation of the kernel's

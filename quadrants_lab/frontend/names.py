@@ -1,5 +1,5 @@
-"""The values that names and attributes of Python had when a kernel was first compiled. The kernel's other modes
-(gradient, forward mode) are compiled with the same values."""
+"""Remembers the values that names and attributes of Python had when a kernel was first compiled. The kernel's other
+modes (gradient, forward mode) are compiled with the same values."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

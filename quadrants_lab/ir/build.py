@@ -1,4 +1,4 @@
-"""The builder of blocks of IR: it gives each statement an id, remembers the dtypes of values, and collects the
+"""Builds blocks of IR: the builder gives each statement an id, remembers the dtypes of values, and collects the
 statements."""
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,5 +1,4 @@
-"""Graphs as text in the DOT language (https://graphviz.org/doc/info/lang.html), and objects that show such a graph in a
-notebook."""
+"""Writes graphs in the DOT language (https://graphviz.org/doc/info/lang.html), and shows them in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random draws: a counter-based generator. A draw depends on its place in the program, not on what ran before.
+"""Defines random draws by a counter-based generator. A draw depends on its place in the program, not on what ran
+before.
 
 A draw is 64 bits: `draw(seed, launch, iteration, site, occurrence)`. ``iteration`` is the row-major number of the
 parallel iteration within its task (0 in a serial task), ``site`` the `Random` statement's call site, ``occurrence``

@@ -1,5 +1,4 @@
-"""Values that structured statements carry and merge: functions that find them, and that remove some of them from a
-statement."""
+"""Finds the values that loops carry and that ifs merge, and removes some of them from a statement."""
 
 from __future__ import annotations
 

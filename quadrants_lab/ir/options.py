@@ -1,4 +1,4 @@
-"""Options that change the code of a kernel. They are a part of every cache key."""
+"""Defines the options that change the code of a kernel. They are a part of every cache key."""
 
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32

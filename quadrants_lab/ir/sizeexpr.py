@@ -1,7 +1,7 @@
-"""SizeExpr: the symbolic depth of an adstack, evaluated before each launch against live data.
+"""Defines SizeExpr, the formula of an adstack's depth, which is evaluated before each launch.
 
-These are plain data; `quadrants_lab.adstack` builds, simplifies and evaluates them. A variable (`SizeVar`) is the id of
-a loop or task index, which an enclosing `SizeRange` binds.
+SizeExprs are plain data; `quadrants_lab.adstack` builds, simplifies and evaluates them. A variable (`SizeVar`) is
+the id of a loop or task index, which an enclosing `SizeRange` binds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text form of the IR. `parse.parse_kernel` reads it back to the same IR.
+"""Prints the text form of the IR. `parse.parse_kernel` reads it back to the same IR.
 
 With spans and links, parsing restores everything but the call chains of spans. Without links the ids of statements that
 define no value (stores, yields, ...) are left out, and the parser gives these statements unused ids.

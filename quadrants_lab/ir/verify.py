@@ -1,4 +1,4 @@
-"""The verifier: types, scoping, structure, buffers and adstacks of a kernel.
+"""Verifies a kernel's types, scoping, structure, buffers and adstacks.
 
 It accepts every kernel that `nodes` describes, and rejects every kernel that `nodes` rules out. Some rules cannot be
 decided statically (indices are in bounds, pushes and pops balance along every path): the verifier rejects only kernels

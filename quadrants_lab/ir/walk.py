@@ -1,4 +1,4 @@
-"""Traversals that passes share: iteration, rewriting, substitution, renaming, dtypes of values."""
+"""Walks over IR for all passes: iteration, rewriting, substitution, renaming, dtypes of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations of kernel arguments: `template`, `types.ndarray`, `types.NDArray[...]`, scalar dtypes."""
+"""Defines annotations of kernel arguments: `template`, `types.ndarray`, `types.NDArray[...]`, scalar dtypes."""
 
 from __future__ import annotations
 

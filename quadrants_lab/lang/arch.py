@@ -1,4 +1,4 @@
-"""The architectures that kernels can run on."""
+"""Lists the architectures that kernels can run on."""
 
 import platform
 from enum import Enum

@@ -1,6 +1,6 @@
-"""Coverage of kernels: which lines of kernels and funcs launches have run. With QD_KERNEL_COVERAGE=1 in the
-environment, the file _qd_kcov.PID is written when the process ends; `coverage combine` of the package `coverage` reads
-it.
+"""Measures the coverage of kernels: which lines of kernels and funcs have run. With QD_KERNEL_COVERAGE=1 in the
+environment, the file _qd_kcov.PID is written when the process ends; `coverage combine` of the package `coverage`
+reads it.
 
 In front of each statement of a compiled function a further statement is inserted, which sets an element (mark) of a
 field.

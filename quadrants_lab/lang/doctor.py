@@ -1,4 +1,5 @@
-"""`qd.ad.check`: records the launches of a function, differentiates them, and judges the gradients."""
+"""Implements `qd.ad.check`, which records the launches of a function, differentiates them, and judges the
+gradients."""
 
 import inspect
 import linecache

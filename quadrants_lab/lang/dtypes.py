@@ -1,4 +1,4 @@
-"""The language's scalar types under all their names."""
+"""Lists the language's scalar types under all their names."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fields and ndarrays whose elements are vectors or matrices; and these elements as Python sees them."""
+"""Implements fields and ndarrays whose elements are vectors or matrices, and these elements as Python sees them."""
 
 from __future__ import annotations
 

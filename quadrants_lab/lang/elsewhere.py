@@ -1,4 +1,4 @@
-"""Names of Quadrants that have another place in this package, and names that this package lacks.
+"""Finds names of Quadrants that have another place in this package, and says which names this package lacks.
 
 The larger modules of `qd`, such as `quadrants_lab.math`, are files, so that editors and type checkers know them. A row
 of `ELSEWHERE` is a module without a file, whose names are looked up when a program asks for them.

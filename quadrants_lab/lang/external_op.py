@@ -1,4 +1,5 @@
-"""Base of `qd.torch_op` and `qd.jax_op`: a function of kernels as a differentiable operation of another library."""
+"""Implements what `qd.torch_op` and `qd.jax_op` share: a function that launches kernels becomes a differentiable
+operation of another library."""
 
 from collections.abc import Mapping
 from functools import update_wrapper

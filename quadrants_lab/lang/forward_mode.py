@@ -1,4 +1,4 @@
-"""`qd.ad.FwdMode`: forward mode, in which kernels compute tangents along with their values."""
+"""Implements `qd.ad.FwdMode`, in which kernels compute tangents along with their values (forward mode)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`qd.graph`: kernels with loops around several tasks, and with checkpoints, both of which are controlled by flags in
-memory.
+"""Implements `qd.graph`: kernels with loops around several tasks and with checkpoints. Flags in memory control
+both.
 
 `graph_of` cuts the body of such a kernel where a loop or a checkpoint begins and ends. Each piece is compiled as a
 kernel with the same parameters. On every backend, Python launches the pieces in order and reads the flags in between,

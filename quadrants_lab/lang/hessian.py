@@ -1,4 +1,4 @@
-"""`qd.ad.hessian_vector`: products of a Hessian with a vector."""
+"""Implements `qd.ad.hessian_vector`, the product of a Hessian with a vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The parameters of a kernel. A parameter's annotation makes a slot, an object that checks and converts arguments."""
+"""Reads the parameters of a kernel. A parameter's annotation makes a slot, an object that checks and converts
+arguments."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Checks and conversions of the shapes, offsets, orders and layouts that callers pass."""
+"""Checks and converts the shapes, offsets, orders and layouts that callers pass."""
 
 from collections.abc import Iterable
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Placement of fields: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
+"""Places fields: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
 
 Placement gives fields their shape, and in a sparse layout the order of their elements in memory. A node that is not
 dense has an i32 field ``activity``: 1 for each active cell, or, for a dynamic node, the length of each list. The

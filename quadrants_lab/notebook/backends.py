@@ -1,4 +1,4 @@
-"""Which backends there are, their devices, and whether each can run here."""
+"""Lists the backends, their devices, and whether each can run here."""
 
 from quadrants_lab.notebook.inspection import Shown
 from quadrants_lab.runtime.backend import Available, available, names

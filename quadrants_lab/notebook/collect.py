@@ -1,5 +1,5 @@
-"""Makes the inspector's view from plans, traces and launch records, and keeps the history of each kernel: source, times
-and sizes of each run of its cell, in order."""
+"""Collects the data that the inspector shows, from compiled kernels, traces of passes and recorded launches; and
+the history of each kernel: source, times and sizes of each run of its cell."""
 
 from __future__ import annotations
 

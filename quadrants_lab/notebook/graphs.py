@@ -1,4 +1,4 @@
-"""`Kernel.graph`: the graphs of the panes as DOT text and as pictures."""
+"""Implements `Kernel.graph`, which returns the graphs of the panes as DOT text and as pictures."""
 
 from __future__ import annotations
 

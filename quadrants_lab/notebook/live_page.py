@@ -1,5 +1,5 @@
-"""A program as data for a page that computes: its launches in order, their kernels as WebAssembly modules, the values
-before the first launch. `widgets/live_page` runs it in a browser.
+"""Makes the data of a page that runs a program in the browser: its launches in order, their kernels as WebAssembly
+modules, the values before the first launch. The scripts of `widgets/live_page` run it.
 
     wave.export("wave.html", live=True)            the last launch of a kernel
     qd.ad.export(program, loss, "program.html")    the launches of a program

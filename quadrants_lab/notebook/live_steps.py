@@ -1,6 +1,6 @@
-"""The steps of an iteration as data for a page that computes. A kernel that logs its values (`log_values`) writes a
-list of numbers; the data say which statement each number belongs to. They also contain the elements of the stepper,
-which `widgets/live_page/steps.js` fills."""
+"""Describes the steps of an iteration as data for a page that runs the program in the browser (`live_page`). A
+kernel that logs its values (`log_values`) writes a list of numbers; the data say which statement each number
+belongs to. They also contain the stepper's HTML elements, which `widgets/live_page/steps.js` fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The magics: `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
+"""Implements the magics `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep` and `%qdbackends`."""
 
 import re
 import sys

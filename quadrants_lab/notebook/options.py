@@ -1,5 +1,5 @@
-"""The options of `%%qdkernel` as a table, from which the parser, the help and the completions are made; and tab
-completion of all magics."""
+"""Lists the options of `%%qdkernel` in a table, from which the parser, the help and the completions are made; and
+completes all magics."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""Inspectors in files: written with all answers, and opened again without a device or the program.
+"""Writes inspectors to files, with all their panes, and opens them again without a device or the program.
 
     wave.export("wave.html")                a page for a browser
     wave.export("wave.html", live=True)     the same, and above it the kernel itself, which runs in the page

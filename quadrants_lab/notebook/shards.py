@@ -1,4 +1,5 @@
-"""Shards of `map_gradients` in a notebook: their progress, a button that stops them, and an inspector of one shard.
+"""Shows the shards of `map_gradients` in a notebook: their progress, a button that stops them, and an inspector of
+one shard.
 
     map_gradients(fn, params, shards, progress=Live(len(shards)))
     run = Running(fn, params, shards)

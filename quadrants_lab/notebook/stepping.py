@@ -1,4 +1,4 @@
-"""Step-by-step views of recorded launches, and requests for the steps that the gradient doctor found."""
+"""Shows recorded launches step by step, also at the steps that the gradient doctor found."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

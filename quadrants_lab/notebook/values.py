@@ -1,4 +1,4 @@
-"""Data in the form that the panes show: arrays as text and as pictures, numbers, and the results of a launch."""
+"""Prepares data for the panes: arrays as text and as pictures, numbers, and the results of a launch."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,6 @@
-"""`mark_distances`: for atomic sums by which several iterations add to the same element, as in the adjoint of a
-stencil, finds how far apart these iterations are (the dependence distance), and which of the sums may move to separate
-loops (loop fission)."""
+"""The pass `mark_distances` looks at atomic sums by which several iterations add to the same element, as in the
+adjoint of a stencil. It finds how far apart these iterations are (the dependence distance), and which of the sums
+may move to separate loops (loop fission)."""
 
 from collections.abc import Container
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""`fold`: evaluates constants, simplifies by algebra, and removes control flow that is decided at compile time."""
+"""The pass `fold` evaluates constants, simplifies by algebra, and removes control flow that is decided at compile
+time."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,5 @@
-"""`WatchRaces`: makes accesses that may race set a mark for their element, and check the marks of other iterations.
+"""The pass `WatchRaces` makes accesses that may race set a mark for their element, and check the marks of other
+iterations.
 
 An element of a watched buffer has up to three marks in scratch memory: one each for the last iteration that read the
 element, the last one that wrote it by a plain store, and the last one that changed it by an atomic. A mark holds, from

@@ -1,4 +1,4 @@
-"""Every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
+"""Lists every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
 
 import re
 from dataclasses import replace

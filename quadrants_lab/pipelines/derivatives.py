@@ -1,4 +1,5 @@
-"""The passes of derivatives: from tasks to tangents and gradients, and to kernels that a gradient needs beside it."""
+"""Lists the passes of derivatives, in order: from tasks to tangents and gradients, and to kernels that run before a
+gradient."""
 
 from quadrants_lab.adstack.size import determine_ad_stack_size, narrow_stacks
 from quadrants_lab.autodiff import forward as forward_mode

@@ -1,5 +1,5 @@
-"""Sessions: a session has a device, options, a lock, and the objects that end with it. `qd.init` makes one, `qd.reset`
-ends it."""
+"""Manages sessions. A session has a device, options, a lock, and the objects that end with it. `qd.init` starts
+one, `qd.reset` ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowers a kernel's adstacks: says for each statement that uses a stack what replaces it."""
+"""Lowers a kernel's adstacks: replaces each statement that uses a stack by counters, loads and stores."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Operations that are written in the kernel language itself.
+"""Implements operations that are written in the kernel language itself.
 
 The front end inlines them where they are called; Python never runs the bodies of these functions.
 

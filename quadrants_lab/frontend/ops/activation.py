@@ -1,4 +1,5 @@
-"""Operations on sparse layouts: `qd.activate`, `qd.append` and so on, and the methods of lists of dynamic nodes."""
+"""Lowers operations on sparse layouts: `qd.activate`, `qd.append` and so on, and the methods of lists of dynamic
+nodes."""
 
 import ast
 from collections.abc import Callable, Sequence

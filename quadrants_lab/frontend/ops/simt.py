@@ -1,4 +1,5 @@
-"""`qd.simt`: the running thread and its block, barriers, shared memory, and operations on values of many threads."""
+"""Lowers `qd.simt`: the running thread and its block, barriers, shared memory, and operations on values of many
+threads."""
 
 import ast
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
-"""Operations at compile time, and Python's own functions on values with entries."""
+"""Evaluates operations at compile time, such as `qd.static`, and Python's own functions, such as `len`, on values
+with entries."""
 
 import ast
 from collections.abc import Iterable

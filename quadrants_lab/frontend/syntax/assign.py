@@ -1,4 +1,4 @@
-"""Assignments to locals, elements and members, with and without an operator."""
+"""Lowers assignments to locals, elements and members, with and without an operator."""
 
 import ast
 from collections.abc import Callable

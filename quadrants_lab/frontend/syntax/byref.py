@@ -1,7 +1,8 @@
-"""Arguments by reference: parameters of funcs that are annotated `qd.template()`.
+"""Finds arguments by reference that share memory. Parameters of funcs that are annotated `qd.template()` are passed
+by reference.
 
-A func gets the value of a local, and `funcs.inline` writes the final value back to the place of the argument. This
-module finds out whether two arguments share a place, so that one would overwrite the other.
+A func gets the value of a local, and `funcs.inline` writes the final value back to the place of the argument. If
+two arguments share memory, one would overwrite the other.
 """
 
 import ast

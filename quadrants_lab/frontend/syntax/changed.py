@@ -1,5 +1,5 @@
-"""Which local variables a loop changes, so that a serial loop must carry them and a parallel loop must share them. Also
-lowers code tentatively, and undoes it.
+"""Finds which local variables a loop changes: a serial loop must carry them, and a parallel loop must share them.
+For this it lowers code tentatively, and undoes it.
 
 Assignments are visible in the text of a loop. But an atomic on a local, a func that takes a local by reference and a
 method change locals too, and a callee may have any name or come out of a table. So a loop is lowered once more if its

@@ -1,6 +1,6 @@
-"""The table of lowerings of expressions, by class of AST node. This module has the lowering of comparisons, ``and``,
-``or`` and ``a if c else b``, which evaluate an operand only if it is needed, and of constants, tuples, lists, dicts and
-format strings."""
+"""Lowers expressions, by a table with a function for each class of AST node. Here are those of constants, tuples,
+lists, dicts and format strings, and of comparisons, ``and``, ``or`` and ``a if c else b``, which evaluate an
+operand only if it is needed."""
 
 import ast
 import operator

@@ -1,4 +1,4 @@
-"""Texts with values in them: the output of `print`, and the message of an assert."""
+"""Lowers texts with values in them: the output of `print`, and the message of an assert."""
 
 import ast
 from collections.abc import Callable, Iterable

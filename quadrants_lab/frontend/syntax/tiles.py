@@ -1,4 +1,5 @@
-"""Statements about tiles: ``t[:] = a[i:j, k:l]``, ``a[i:j, k:l] = t``, ``t = u`` and ``t -= qd.outer(a, b)``."""
+"""Lowers statements about tiles (squares of numbers, spread over the threads of a subgroup): ``t[:] = a[i:j,
+k:l]``, ``a[i:j, k:l] = t``, ``t = u`` and ``t -= qd.outer(a, b)``."""
 
 import ast
 from typing import Any

@@ -1,4 +1,4 @@
-"""Active cells of sparse layouts: pointer, bitmasked and dynamic nodes.
+"""Activates and tests cells of sparse layouts (pointer, bitmasked and dynamic nodes).
 
 Elements are 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A cell is
 active if its number in that field exceeds the cell's rank. The rank is the position in the list for a dynamic node, and

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and on the elements of matrices, with the language's typing."""
+"""Lowers arithmetic on numbers and on the elements of matrices, by the language's typing rules."""
 
 import ast
 import operator

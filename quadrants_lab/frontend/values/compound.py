@@ -1,4 +1,4 @@
-"""Values of several parts: vectors, matrices, structs; tuples, and the lists and dicts that a kernel makes.
+"""Defines values of several parts: vectors, matrices, structs, tuples, and the lists and dicts that a kernel makes.
 
 All these values are immutable: a change to one makes a new value.
 """

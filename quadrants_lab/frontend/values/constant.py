@@ -1,5 +1,5 @@
-"""Values that are known at compile time: Python objects and methods; and the spaces of loops (range, ndrange,
-grouped)."""
+"""Defines values that are known at compile time, Python objects and methods; and the iteration spaces of loops
+(range, ndrange, grouped)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Lists and dicts that a kernel makes. Their entries are values of the running kernel; the keys and the number of
-entries are known at compile time.
+"""Lowers operations on the lists and dicts that a kernel makes. Their entries are values of the running kernel; the
+keys and the number of entries are known at compile time.
 
 They are immutable here, as vectors are: a change makes a new list, which replaces the old one in all locals, and
 branches and loops carry its numbers. Two changes are errors. One is a change of the number of entries in code that may

@@ -1,4 +1,4 @@
-"""The state while one kernel is lowered, and what all parts of the front end need: names, spans, dtypes, errors."""
+"""Holds the state of the front end while it lowers one kernel: names, source spans, dtypes, errors."""
 
 from __future__ import annotations
 

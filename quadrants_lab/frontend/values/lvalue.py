@@ -1,4 +1,5 @@
-"""Places: what a chain of subscripts and attributes refers to. A place is a variable, memory, or a part of either.
+"""Finds places: what a chain of subscripts and attributes refers to. A place is a variable, memory, or a part of
+either.
 
 `locate` follows ``x[i].pos[0]`` or ``v.xy`` without loading from memory. `Context.loaded` loads what it found, and
 `update.write` writes it. The value of a local is immutable, so writing a part of a local gives the whole local a new

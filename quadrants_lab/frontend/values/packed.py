@@ -1,4 +1,4 @@
-"""Quantised numbers in kernels: parts of words, which are read and written by shifts and masks.
+"""Reads and writes quantised numbers in kernels: parts of words, by shifts and masks.
 
 A word holds numbers of several fields, or of several iterations. So a store is two atomics, which clear and set bits,
 and ``x[i] += v`` repeats a compare-and-exchange. A derivative belongs to the carrier of the quantised field, a field of

@@ -1,4 +1,5 @@
-"""Steps from a value to a part of it: to a member of a struct, an entry of a list or dict, or elements of a matrix."""
+"""Defines steps from a value to a part of it: to a member of a struct, an entry of a list or dict, or elements of a
+matrix."""
 
 from __future__ import annotations
 

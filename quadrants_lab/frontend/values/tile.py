@@ -1,5 +1,5 @@
-"""Tiles (squares of numbers of which each thread of a subgroup holds a row), and the parts of fields and arrays from
-which tiles are loaded."""
+"""Defines tiles (squares of numbers of which each thread of a subgroup holds a row), and the parts of fields and
+arrays from which tiles are loaded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Slots: a slot says what a kernel's parameter accepts, checks and converts an argument, and gives the argument's part
-of the key of a specialisation.
+"""Defines slots: a slot says what a kernel's parameter accepts, checks and converts an argument, and gives the
+argument's part of a specialisation's key.
 
 A compound argument (a vector, matrix, struct or dataclass) is flattened at the call into its leaves, which are scalars,
 arrays and templates. Plans, launches and records see only leaves; only the front end knows the structure.

@@ -1,5 +1,5 @@
-"""Finds what is wrong with gradients that a program launches itself (`kernel.grad()`): one is missing, ran more often
-than its launch, too early, with other arguments, or on memory that a later launch has overwritten."""
+"""Finds what is wrong with gradients that a program launches itself (`kernel.grad()`): a gradient is missing, ran
+too early or more often than its launch, with other arguments, or on memory that a later launch has overwritten."""
 
 from __future__ import annotations
 

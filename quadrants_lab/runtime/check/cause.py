@@ -1,4 +1,5 @@
-"""The cause of a verdict on a gradient: one statement of a program, the iteration that ran it, and its operands."""
+"""Describes the cause of a verdict on a gradient: one statement of a program, the iteration that ran it, and its
+operands."""
 
 import linecache
 from dataclasses import dataclass

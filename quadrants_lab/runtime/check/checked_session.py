@@ -1,4 +1,4 @@
-"""What a session with ``qd.init(check=...)`` looks for: the first NaN, and gradients that are lost.
+"""Watches a session with ``qd.init(check=...)`` for the first NaN, and for gradients that are lost.
 
 Indices, asserts and races are checked by the compiled kernels themselves.
 """

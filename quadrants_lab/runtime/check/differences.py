@@ -1,4 +1,5 @@
-"""Finite differences of a loss: recorded launches are repeated with an input changed a little, up and down."""
+"""Computes finite differences of a loss: recorded launches are repeated with an input changed a little, up and
+down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dot-product test: finds the launch whose gradient is not the derivative of its kernel.
+"""Finds the launch whose gradient is not the derivative of its kernel, by the dot-product test.
 
 At a boundary between two launches let x be all memory that has a gradient, t the tangent of x and a its adjoint. a . t
 must be the same before and after each launch, because at both boundaries it is the change of the loss along the initial

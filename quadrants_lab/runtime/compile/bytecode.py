@@ -1,5 +1,5 @@
-"""One file with the bytecode of all modules that compiling a first kernel imports; it lies beside Python's own
-bytecode.
+"""Writes and reads one file with the bytecode of all modules that compiling a first kernel imports; it lies beside
+Python's own bytecode.
 
 About a hundred modules are needed. For each, Python searches folders, compares the ages of source and bytecode, and
 reads names that the other modules have too, which takes a part of the time of a first kernel. The file holds the code

@@ -1,4 +1,5 @@
-"""A compiled specialisation of a kernel, with what a launch needs of it. This module does not import the compiler."""
+"""Holds a specialisation (a kernel compiled for certain types and templates), and compiles it such that Ctrl-C can
+interrupt. This module does not import the compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Computations that CuPy performs in memory of an NVIDIA GPU, if CuPy is installed and `can_compute` allows it: sorts,
-products with sparse matrices and conjugate gradients."""
+"""Lets CuPy, if it is installed and `can_compute` allows it, compute in memory of an NVIDIA GPU: sorts, products
+with sparse matrices and conjugate gradients."""
 
 from __future__ import annotations
 

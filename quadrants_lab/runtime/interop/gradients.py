@@ -1,4 +1,4 @@
-"""The gradients of torch tensors: to which memory a launch adds derivatives, and what the tensor's attribute `.grad` is
+"""Decides for torch tensors to which memory a launch adds derivatives, and what the tensor's attribute `.grad` is
 afterwards.
 
 `settle` decides both for every tensor and every launch, by these rules:

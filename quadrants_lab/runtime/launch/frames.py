@@ -1,5 +1,5 @@
-"""The memory that a launch uses: its frame, the memory of its buffers, and scratch buffers (values that a forward
-launch saves for its gradient, working memory of gradients, race marks)."""
+"""Allocates the memory of a launch: its frame (the block from which compiled code reads the arguments), and scratch
+buffers (values that a forward launch saves for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 

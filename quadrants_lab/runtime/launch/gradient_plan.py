@@ -1,5 +1,5 @@
-"""Launch plans of gradients: before a launch they size the adstacks for the current data, and outside of a Tape they
-warn about common mistakes (`observe.gradient_warnings`)."""
+"""Makes launch plans of gradients. Before a launch they size the adstacks for the current data; outside of a Tape
+they warn about common mistakes (`observe.gradient_warnings`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Launch plans: a loaded specialisation of a kernel, its launch frame, and the closure that launches it.
+"""Makes launch plans. A plan is a compiled kernel ready to launch: a loaded specialisation, its launch frame (the
+memory with the arguments), and the closure that launches it.
 
 What is the same in every launch is done once, when the plan is made: finding the addresses of fields, which arguments
 are arrays, and which memory is written.

@@ -1,5 +1,5 @@
-"""The signature of a specialisation: a list with a part for each argument, and the functions that are generated from
-it.
+"""Makes the signature of a specialisation: a list with a part for each argument, and functions that are generated
+from it.
 
 The functions are generated as Python source, in time linear in the number of parts. `Signature.stamp` makes functions
 that tell whether a call is like the last one, for `ReadVersions` and a gradient's guard. `by_templates` makes a

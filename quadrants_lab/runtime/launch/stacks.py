@@ -1,5 +1,5 @@
-"""The sizes of a gradient's adstacks, and the kernels that find them before the gradient runs: one counts depths, one
-lists iterations that push, and one evaluates sizes over arrays that are only on the device."""
+"""Finds the sizes of a gradient's adstacks before it runs, by up to three kernels: one counts depths, one lists
+iterations that push, and one evaluates sizes over arrays that are only on the device."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The dense memory of fields and ndarrays, which counts how often it is written. It is a numpy array that the session's
-device can access, too; or, if device and host cannot share it, memory of the device with a copy on the host."""
+"""Implements the dense memory of fields and ndarrays, which counts how often it is written. It is a numpy array
+that the session's device can access, too; or, if device and host cannot share it, memory of the device with a copy
+on the host."""
 
 from __future__ import annotations
 

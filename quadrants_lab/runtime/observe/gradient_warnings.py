@@ -1,5 +1,5 @@
-"""What a gradient outside of a Tape warns of: memory that was written since its launch, seeds that are all 0, and a
-gradient that starts or ends nowhere.
+"""Warns about a gradient outside of a Tape if memory was written since its launch, if its seeds are all 0, or if it
+starts or ends nowhere.
 
 Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
 (`launch.signature.Footprint`), so writing one time step causes no warning about a gradient that reads another time

@@ -1,4 +1,5 @@
-"""Observers of launches, and recordings. If there are none, launches are as fast as without this module.
+"""Calls observers of launches, and manages recordings. If there are none, launches are as fast as without this
+module.
 
 An observer, such as a Tape, is called before and after each launch; while there is one, no launch takes the fast path.
 A recording replaces the functions by which plans launch (`Plan.record`), so that launches stay fast, also under a Tape.

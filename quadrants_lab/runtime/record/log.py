@@ -1,9 +1,10 @@
-"""The log of a recording: what has happened since memory was last copied.
+"""Keeps the log of a recording: what has happened since memory was last copied.
 
-The log is cut into stretches. A `Stretch` begins with a copy of each memory that its launches use; after that it has
-only entries, called notes: which plan was launched with which arguments, and what Python or a Tape wrote in between.
-From copies and notes, any launch of the stretch can be repeated (`rebuild`). So a launch needs no copy and no object:
-notes are items of one list, each a head (an object that says what follows) and values.
+The log is cut into stretches. A `Stretch` begins with a copy of each memory that its launches use; after that it
+has only entries, called notes: which plan was launched with which arguments, and what Python or a Tape wrote in
+between. From copies and notes, any launch of the stretch can be repeated (`rebuild`). So a launch needs no copy and
+no object of its own: all notes are items of one list. A note is a head, an object that says what follows, and then
+values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the launches of one specialisation read and write. It is computed once, because a Tape needs it for each launch.
+"""Summarises what the launches of one specialisation of a kernel read and write. It does so once, because a Tape
+needs it for each launch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The backward pass over recorded steps: runs their gradients, last first, each on the memory that its launch left."""
+"""Runs the backward pass over recorded steps: their gradients, last first, each on the memory that its launch left."""
 
 from __future__ import annotations
 

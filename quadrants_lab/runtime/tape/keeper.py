@@ -1,4 +1,4 @@
-"""Which memory a Tape tracks, and what it has saved of this memory for the gradients that need it."""
+"""Knows which memory a Tape tracks, and what the Tape has saved of it for the gradients that need it."""
 
 from __future__ import annotations
 

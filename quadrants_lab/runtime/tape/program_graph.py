@@ -1,5 +1,5 @@
-"""The graph of a program under a Tape, as data: fields and launches, what a launch reads and writes, and what the Tape
-saved of a field because a launch overwrote it. Repeated launches are folded."""
+"""Makes the graph of a program under a Tape, as data: fields and launches, what each launch reads and writes, and
+what the Tape saved of a field because a launch overwrote it. Repeated launches are folded."""
 
 from __future__ import annotations
 

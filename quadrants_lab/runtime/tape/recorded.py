@@ -1,5 +1,5 @@
-"""The recorded launches of one call of a function on torch tensors. Their gradients run later, perhaps in another
-thread and perhaps more than once."""
+"""Holds the recorded launches of one call of a function on torch tensors. Their gradients run later, perhaps in
+another thread and perhaps more than once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The report of a Tape: what it saved, what it recomputed, and why. It has one row for each step, in the order of the
-program.
+"""Makes the report of a Tape: what it saved, what it recomputed, and why. It has one row for each step, in the
+order of the program.
 
 Its text counts steps and stretches from 1, as launches are counted everywhere; its data have indices from 0.
 """

@@ -1,5 +1,5 @@
-"""Stand-ins: saved copies that gradients read in place of the memory itself. Restoring a copy would take as long as
-making it took."""
+"""Lets gradients read saved copies (stand-ins) in place of the memory itself, because restoring a copy takes as
+long as making it took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Tape records: steps, segments of steps that are recomputed, and the rows of its report."""
+"""Defines what a Tape records: steps, segments of steps that are recomputed, and the rows of its report."""
 
 from __future__ import annotations
 
