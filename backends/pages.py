@@ -29,7 +29,8 @@ _NORESERVE = 0x4000 if ON_DEMAND else 0x40
 
 
 class Pages:
-    """``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same memory as a numpy array of bytes."""
+    """Allocates ``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same memory as a numpy array
+    of bytes."""
 
     def __init__(self, nbytes: int) -> None:
         if nbytes > MOST_BYTES:

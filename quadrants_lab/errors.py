@@ -88,7 +88,7 @@ class QuadrantsIndexError(QuadrantsCompilationError, IndexError):
 
 
 class QuadrantsRuntimeError(QuadrantsError, RuntimeError):
-    """Something went wrong while running."""
+    """An error while a program runs."""
 
 
 class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):

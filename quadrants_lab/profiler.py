@@ -83,7 +83,7 @@ _profile = Profile()  # the profile of the last default session that had a profi
 
 @contextmanager
 def profiling(now: session.Session) -> Iterator[None]:
-    """In the ``with``, launches are added to the profile of the session ``now``."""
+    """Makes a ``with`` in which launches are added to the profile of the session ``now``."""
     global _profile
     _profile = _profiles.setdefault(now, Profile())
     with watch(_profile):

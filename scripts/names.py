@@ -61,7 +61,7 @@ def started(name: str) -> Any:
 
 
 def names(package: Any) -> list[str]:
-    """The names that `walk` finds, without internal ones."""
+    """The names that `walk` finds, without internal names."""
     return [line for line in walk(package) if not line.startswith(INTERNAL)]
 
 

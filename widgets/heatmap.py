@@ -63,7 +63,7 @@ def one(view: ArrayView, request: str, at: int) -> Tree:
 
 
 def still(view: ArrayView) -> Tree:
-    """The picture of the first slice alone, for pages without scripts."""
+    """The picture of only the first slice, for pages without scripts."""
     return picture(view, view.picture.first) if view.picture is not None else ()
 
 

@@ -25,7 +25,8 @@ _WIDTH, _HEIGHT = 150, 44  # of a plot, in pixels
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``n``: what run n changed in the source; ``n/source``: the source of run n."""
+    """The part of the pane that a request asks for: ``""`` everything; ``n`` what run n changed in the source;
+    ``n/source`` the source of run n."""
     edits = view.edits
     if not edits:
         return empty("no run of a %%qdkernel cell with this kernel was recorded")

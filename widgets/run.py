@@ -140,5 +140,6 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), reques
 
 
 def _note(a: ArrayView) -> Tree:
-    """Stands beside the name: behind the values, "2 more read" is one phrase."""
+    """The note about arrays. It stands beside the name, because behind the values "2 more read" would be read as
+    one phrase."""
     return [" ", muted(a.note)] if a.note else ""

@@ -13,8 +13,9 @@ _LINE = 100  # a line that declares several variables has at most about so many 
 
 
 class Source:
-    """``stmt`` and ``span``: the statement, and the position in the user's source, that the next lines come from.
-    ``directives``: insert a #line whenever a line comes from another source line than the line above."""
+    """Collects lines of source. ``stmt`` and ``span``: the statement, and the position in the user's source, that
+    the next lines come from. ``directives``: insert a #line whenever a line comes from another source line than the
+    line above."""
 
     def __init__(self, directives: bool = False) -> None:
         self.lines: list[str] = []

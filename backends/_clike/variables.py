@@ -11,9 +11,9 @@ from quadrants_lab.ir.walk import uses, walk
 
 
 class Variables:
-    """``waiting``: ids of values whose expressions become part of later lines. ``homes``: id of a value that a block
-    yields -> the variable that must hold it in the end. ``holds``: variable -> id of its value. ``left``: id of a value
-    -> how often later lines read it."""
+    """Tracks the variables of a function. ``waiting``: ids of values whose expressions become part of later lines.
+    ``homes``: id of a value that a block yields -> the variable that must hold it in the end. ``holds``: variable
+    -> id of its value. ``left``: id of a value -> how often later lines read it."""
 
     def __init__(self, block: N.Block) -> None:
         self.stmts = {s.id: s for s in walk(block)}

@@ -46,8 +46,8 @@ def stored(b: N.Buffer) -> DType:
 
 @dataclass(frozen=True, slots=True)
 class GpuLayout:
-    """``frame``: the offsets of the words that the kernel needs; ``grid``: the offset of each task's group counts;
-    ``size``: the frame's size in bytes."""
+    """The layout of a kernel's launch frame. ``frame``: the offsets of the words that the kernel needs; ``grid``:
+    the offset of each task's group counts; ``size``: the frame's size in bytes."""
 
     frame: FrameLayout
     grid: tuple[int, ...]

@@ -21,8 +21,9 @@ MOST_ELEMENTS = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class HeapPlan:
-    """``threads``: for how many threads there is room. ``at``: id of a stack -> its byte offset in the heap.
-    ``lane_bytes``: the bytes that one thread needs, in the task that needs the most."""
+    """Where the adstacks of a kernel lie in the heap. ``threads``: for how many threads there is room. ``at``: id
+    of a stack -> its byte offset in the heap. ``lane_bytes``: the bytes that one thread needs, in the task that
+    needs the most."""
 
     threads: int
     at: dict[int, int]

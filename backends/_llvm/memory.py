@@ -135,8 +135,8 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
 
 
 def _digits(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
-    """The digits of which the offset is composed, as in `lower.cells.places`: (extent, digit) pairs. In a row-major
-    buffer the digits are the indices themselves, and the extents are given as 0, since they may not be known."""
+    """The digits of which the offset is composed, in the form of `lower.cells.places`. In a row-major buffer the
+    digits are the indices themselves, and the extents are given as 0, since they may not be known."""
     return [(0, i, 1, 0) for i in index] if is_row_major(buffer.order) else places_of(buffer.order, index, b.splits)
 
 

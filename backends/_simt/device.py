@@ -77,9 +77,10 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 
 
 class SimtDevice(RemoteDevice, GpuDevice):
-    """``memory``: the class of arrays on it. ``running``: some work may not be done yet. ``unchecked``: frames whose
-    last launches may have failed; each has `fetch_status`, and `check_overflow` to call after the next wait.
-    ``few_threads``: the most threads with adstacks, if these take more than ``large_heap`` bytes."""
+    """A session's GPU behind a driver. ``memory``: the class of arrays on it. ``running``: some work may not be
+    done yet. ``unchecked``: frames whose last launches may have failed; each has `fetch_status`, and
+    `check_overflow` to call after the next wait. ``few_threads``: the most threads with adstacks, if these take
+    more than ``large_heap`` bytes."""
 
     memory: type[SimtMemory] = SimtMemory
 

@@ -79,8 +79,8 @@ REDUCING_WAVES = 4
 
 
 class SimtExecutable(GpuExecutable):
-    """``object``: the code that the driver loads. ``synchronous``: the host waits for a launch, because it returns
-    something or can fail; ``overflow_only``: it waits only because an adstack may be too small."""
+    """A kernel that a driver loads. ``object``: its code. ``synchronous``: the host waits for a launch, because it
+    returns something or can fail; ``overflow_only``: it waits only because an adstack may be too small."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep

@@ -10,9 +10,10 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 class Opened:
-    """``backend``: its name; ``open`` makes the driver of the device with a number. It may raise OSError (there is no
-    library), AttributeError (the library lacks a function), QuadrantsRuntimeError or MemoryError. ``library``: the
-    library in words; ``lacks``: what to do if code for the device cannot be made here, "" if it can."""
+    """The opened drivers of one kind of GPU. ``backend``: the backend's name; ``open(number)`` makes a device's
+    driver. It may raise OSError (there is no library), AttributeError (the library lacks a function),
+    QuadrantsRuntimeError or MemoryError. ``library``: the library in words; ``lacks``: what to do if code for the
+    device cannot be made here, "" if it can."""
 
     def __init__(self, backend: str, open: Callable[[int], Any], library: str, lacks: Callable[[], str]) -> None:
         self._backend, self._library, self._lacks = backend, library, lacks

@@ -16,14 +16,15 @@ from quadrants_lab.ir.options import CompileOptions
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: the threads of a group; ``block``: the most and the fewest threads of a group that runs a block of
-    threads, powers of two; ``stacked_group``: the threads of a group with adstacks, equal to `_gpu.programs.GROUP`,
-    since the heap has room for whole groups. ``waves``: the oversubscription factor: how many groups start for each
-    that runs at a time. ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer one is
-    copied to the device first. ``barriers``: the device has them. ``warp``: how many neighbouring threads are sure to
-    form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors with indices that are known
-    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`. ``functions``: the device has
-    no library of elementary functions, so kernels call ours."""
+    """How programs are launched on a kind of device. ``group``: the threads of a group; ``block``: the most and the
+    fewest threads of a group that runs a block of threads, powers of two; ``stacked_group``: the threads of a group
+    with adstacks, equal to `_gpu.programs.GROUP`, since the heap has room for whole groups. ``waves``: the
+    oversubscription factor: how many groups start for each that runs at a time. ``by_value``: a frame of at most so
+    many bytes is a parameter of the launch; a longer one is copied to the device first. ``barriers``: the device
+    has them. ``warp``: how many neighbouring threads are sure to form a warp, in which they aggregate atomics; 1 if
+    unknown. ``local_arrays``: vectors with indices that are known only at run time lie in the thread's memory.
+    ``near_sines``: see `_gpu.schedule`. ``functions``: the device has no library of elementary functions, so
+    kernels call ours."""
 
     group: int
     block: tuple[int, int]

@@ -32,7 +32,7 @@ def machine(chip: str) -> Machine:
 
 
 class Gcn(Target):
-    """``chip``: a key of `amdgpu.WAVES`."""
+    """An AMD chip as a target of the emitter. ``chip``: a key of `amdgpu.WAVES`."""
 
     shape = SHAPE
     global_space = 1

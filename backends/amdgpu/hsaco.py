@@ -45,7 +45,8 @@ class Resources:
 
 
 class Symbol(NamedTuple):
-    """``section``: the index of its section, 0 where the symbol is undefined; ``at``: its address."""
+    """A symbol of an ELF file. ``section``: the index of its section, 0 where the symbol is undefined; ``at``: its
+    address."""
 
     name: str
     kind: int

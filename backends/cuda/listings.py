@@ -72,7 +72,7 @@ class Resources:
 
 
 class Assembled(NamedTuple):
-    """``code``: a cubin."""
+    """What ptxas made of PTX. ``code``: a cubin."""
 
     code: bytes
     programs: tuple[Resources, ...]

@@ -47,7 +47,7 @@ selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %number) convergent
 
 
 class Nvptx(Target):
-    """``chip``: a key of `cuda.PTX_VERSIONS`."""
+    """An NVIDIA chip as a target of the emitter. ``chip``: a key of `cuda.PTX_VERSIONS`."""
 
     warp = 32
     shape = SHAPE

@@ -23,7 +23,7 @@ _MOST_SHOWN = 2000  # at most so many characters of the compiler's message are s
 
 
 class Executable(GpuExecutable):
-    """``object`` is MSL."""
+    """A kernel loaded on Metal. ``object``: its MSL source."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget

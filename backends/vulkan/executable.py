@@ -27,8 +27,8 @@ _MOST_SLOTS = 2 * Q.MOST
 
 
 class Executable(GpuExecutable):
-    """``object``: the SPIR-V for the capabilities ``target``; for a device with others, the kernel is emitted again.
-    ``synchronous``: whether a launch returns something or may fail an assert."""
+    """A kernel loaded on Vulkan. ``object``: its SPIR-V for the capabilities ``target``; for a device with others,
+    the kernel is emitted again. ``synchronous``: whether a launch returns something or may fail an assert."""
 
     def __init__(
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep

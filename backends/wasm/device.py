@@ -76,8 +76,8 @@ def _wake() -> None:
 
 
 class Device(GpuDevice):
-    """``origin``: the host address of the memory; ``used``: memory from this address on is zero. ``launching``: whether
-    code is running."""
+    """A session's memory in wasmtime. ``origin``: the host address of the memory; ``used``: memory from this
+    address on is zero. ``launching``: whether code is running."""
 
     def __init__(self) -> None:
         super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)

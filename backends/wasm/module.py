@@ -38,8 +38,8 @@ class Local(NamedTuple):
 
 @dataclass
 class Function:
-    """``params`` and ``results``: types. ``code``: the instructions; ``ids``: for each of them the id of the statement
-    that it came from. ``start``: instructions that run before the code."""
+    """A function of the module. ``params`` and ``results``: types. ``code``: the instructions; ``ids``: for each of
+    them the id of the statement that it came from. ``start``: instructions that run before the code."""
 
     name: str
     params: tuple[str, ...]

@@ -23,9 +23,9 @@ ROWS = "rows"  # followed by a list's number: the list itself, of row-major iter
 
 @dataclass(slots=True)
 class SparseIterations:
-    """``lists``: the kernel (mode "count") that fills i32 "ndarray" buffers `ROWS` and i32 "ret" buffers
-    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: the number of
-    iterations of the task of each list, by the list's number."""
+    """The two kernels that replace a gradient. ``lists``: the kernel (mode "count") that fills i32 "ndarray"
+    buffers `ROWS` and i32 "ret" buffers `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is
+    the list's length. ``boxes``: the number of iterations of the task of each list, by the list's number."""
 
     lists: N.Kernel
     split: N.Kernel

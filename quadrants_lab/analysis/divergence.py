@@ -11,9 +11,10 @@ from quadrants_lab.ir.walk import find, of_kind
 
 @dataclass(slots=True)
 class Divergence:
-    """``divergent``: ids of values that may differ between lanes; all others are equal in all lanes that take part.
-    ``per_lane``: names of locals and local arrays that may differ; and ids of adstacks (before they are lowered) that
-    are pushed or popped under a mask, so that their depths differ between lanes. ``locals``: names of all locals."""
+    """Which values differ between lanes (iterations that run side by side). ``divergent``: ids of values that may
+    differ; all others are equal in all lanes that take part. ``per_lane``: names of locals and local arrays that
+    may differ; and ids of adstacks (before they are lowered) that are pushed or popped under a mask, so that their
+    depths differ between lanes. ``locals``: names of all locals."""
 
     locals: Container[str] = ()
     divergent: set[int] = field(default_factory=set)

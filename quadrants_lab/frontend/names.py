@@ -80,7 +80,8 @@ NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None
 
 @contextmanager
 def recalling(names: Names) -> Iterator[None]:
-    """In the ``with``, one kernel is compiled, and each name has the value that ``names`` read first."""
+    """Makes a context for the compilation of one kernel, in which each name has the value that ``names`` read
+    first."""
     try:
         with holding(NAMES, names):
             yield

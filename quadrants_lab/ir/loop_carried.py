@@ -38,8 +38,8 @@ def exits(body: Block) -> list[Yield]:
 
 
 def merges(stmt: Stmt) -> list[tuple[int, int]]:
-    """Pairs (a value, the carried value or result that it may become) of a structured statement without Break and
-    Continue."""
+    """Pairs each value that enters a structured statement without Break and Continue with the carried value or
+    result that it may become."""
     pairs: list[tuple[int, int]] = []
     if not stmt.nests:  # most statements
         return pairs

@@ -56,8 +56,9 @@ def verify(kernel: N.Kernel) -> None:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a block stands. ``loop`` has the dtypes that Break and Continue carry, or None where neither is allowed.
-    ``can_break`` is true in a loop and false in a task's body. ``top`` is true for the outermost block of a task."""
+    """Describes where a block stands. ``loop`` has the dtypes that Break and Continue carry, or None if neither is
+    allowed. ``can_break`` is true in a loop and false in a task's body. ``top`` is true for the outermost block of
+    a task."""
 
     loop: Sequence[DType] | None
     can_break: bool

@@ -83,7 +83,7 @@ class Watched(S.FunctionSource):
 
 
 def watched(source: S.FunctionSource) -> S.FunctionSource:
-    """The source with marks; the source itself if it is not a user's function with statements."""
+    """Returns the source with marks; the source itself if it is not a user's function with statements."""
     own = source.file.startswith(_HERE) or source.node.name == "<lambda>"
     return source if own else Watched(source)
 

@@ -147,7 +147,8 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
 ) -> dict[str, Cause]:
-    """For each input whose value goes through Python, rather than a launch, the place where it does."""
+    """Finds the inputs whose value goes through Python, rather than a launch, on its way to the loss; for each, the
+    place where it does."""
     memory, found = loss._memory, dict[str, Cause]()
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
@@ -178,8 +179,7 @@ def _through_python(
 
 
 def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
-    """The cause of a difference, as far as a warning about a gradient that the program itself ran gives it; else
-    None."""
+    """The cause of a difference, if a warning about a gradient that the program itself ran names it; else None."""
     head = str(warned.message).partition("\n")[0]
     kind = next((kind for code, kind in _STALE.items() if f"[{code}]" in head), "")
     if not kind:
@@ -192,7 +192,8 @@ def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
 
 @contextmanager
 def showing(progress: Say | None) -> Iterator[Say]:
-    """A function to call with the current step: ``progress``, or one that shows it on a terminal after a second."""
+    """Returns a function to call with a text about the current step: ``progress``, or one that shows the text on a
+    terminal after a second."""
     begun, shown = monotonic(), False
 
     def line(text: str) -> None:

@@ -109,7 +109,7 @@ def missing_attribute(module: str, name: str, have: Iterable[str]) -> Any:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """The one of the names that is spelled most like ``name``; "" if none is similar."""
+    """The name among ``names`` that is most similar to ``name``; "" if none is similar."""
     from difflib import get_close_matches  # imported here, because it is slow to import and rarely needed
 
     return next(iter(get_close_matches(name, list(names), 1)), "")

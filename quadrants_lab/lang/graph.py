@@ -199,7 +199,7 @@ class _Cut:
 
 
 def _names(context: type[ast.expr_context], *nodes: ast.AST) -> list[ast.Name]:
-    """All uses of names in this context (`ast.Load` or `ast.Store`)."""
+    """All AST nodes that read names (`ast.Load`) or that assign names (`ast.Store`)."""
     return [n for n in names_in(*nodes) if type(n.ctx) is context]
 
 

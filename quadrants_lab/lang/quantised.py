@@ -83,7 +83,7 @@ class QuantType:
 
     @property
     def fraction(self) -> int:
-        """Bits of the fraction of a "float"."""
+        """The number of bits of the fraction of a "float"."""
         return self.bits - self.exp - self.signed
 
     @property

@@ -249,7 +249,8 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
 
 
 def _asks(torch: Any, what: str) -> Callable[[Any], bool]:
-    """The function of this name by which torch tells what wraps a tensor; older versions have none, and no wrappers."""
+    """Torch's function of this name, which tells what wraps a tensor. Older versions of torch have neither the
+    function nor wrappers."""
     asks: Callable[[Any], bool] = getattr(getattr(torch._C, "_functorch", None), what, lambda tensor: False)
     return asks
 

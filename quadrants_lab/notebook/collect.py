@@ -77,7 +77,7 @@ def remember(recorder: Recorder) -> None:
 
 @contextmanager
 def remembered(recorder: Recorder) -> Iterator[None]:
-    """In the ``with``, launches are recorded. If the block fails, the steps of all launches up to the failure are
+    """Makes a context in which launches are recorded. If it raises, the steps of all launches up to the failure are
     kept."""
     try:
         yield
@@ -129,7 +129,7 @@ def _cost(recorder: Recorder) -> str:
 
 
 def _make_small(view: model.CellView) -> None:
-    """Makes the code of the cell's backend for small kernels, so that the saved notebook contains it."""
+    """Makes the code of small kernels for the cell's backend, so that the saved notebook contains this code."""
     left = MOST_OF_CELL
     codes = [stages for kernel in view.kernels for stages in kernel.code.values()]
     for stages in sorted(codes, key=lambda s: s[0].statements):
@@ -211,7 +211,8 @@ def _backends(plan: Plan) -> list[str]:
 
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
-    """Name of each pass in a trace -> the first paragraph of its docstring, which says what the pass guarantees."""
+    """Maps the name of each pass in a trace to the first paragraph of its docstring, which says what the pass
+    guarantees."""
     lowerings = (fn for name in names() for fn in backend(name).lowering(CompileOptions()))
     return {pipeline.pass_name(fn): _doc(fn) for fn in (*PASSES.values(), *lowerings)}
 

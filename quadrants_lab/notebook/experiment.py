@@ -161,7 +161,7 @@ class NothingNew(Observer):
 
 
 def loss(name: str, namespace: dict[str, Any]) -> Dense:
-    """The field that LOSS names. Raises if it is no 0-d float field with a gradient."""
+    """The field that LOSS names. Raises an error if that is no 0-d float field with a gradient."""
     if name not in namespace:
         close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
         raise QuadrantsRuntimeError(

@@ -329,7 +329,7 @@ def _seeds(program: Program, last: Plan, gradient: Dispatcher | None) -> dict[in
 
 
 def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
-    """The arguments of the plan's last launch."""
+    """The arguments of the last launch of the plan (a compiled kernel)."""
     args = []
     for n, slot in enumerate(plan.slots):
         if slot.kind == "scalar":

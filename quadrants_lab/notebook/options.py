@@ -16,7 +16,8 @@ from quadrants_lab.lang.elsewhere import closest
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """``value``: kind of the argument, for help and completion: "arch", "loss", "count", or "" for a switch."""
+    """An option of the magic. ``value``: the kind of its argument, for help and completion: "arch", "loss",
+    "count", or "" for a switch."""
 
     flag: str
     value: str

@@ -132,7 +132,7 @@ class Running(Live):
         self._draw(problem)
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """Called by `map_gradients` with the function that stops it."""
+        """Takes the function that stops the shards; `map_gradients` calls this when it begins."""
         self._stop = stop
 
     def _draw(self, problem: str = "") -> None:

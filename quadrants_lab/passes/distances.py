@@ -15,10 +15,11 @@ _MOST = 64  # backends cannot use a larger distance
 
 
 def mark_distances(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic with a ``distance`` is not private, that nothing reads its old value, and that all
-    atomics of its task on that buffer have the same distance. Iterations with the same first index, and iterations that
-    differ only in the last index, either all add to the same element or all add to different elements. `_fission` sets
-    ``fission``."""
+    """Sets the field ``distance`` of atomic sums: how far apart, along the task's first index, two iterations are
+    that add to the same element. Guarantees for an Atomic with a distance that it is not private, that nothing
+    reads its old value, and that all atomics of the task on its buffer have the same distance. Iterations with the
+    same first index, and iterations that differ only in the last index, either all add to the same element or all
+    add to different elements."""
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _distances(kernel, task)

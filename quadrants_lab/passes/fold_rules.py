@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
-    """What is known about values at the place of the Op. ``emit`` and ``emit_const`` insert a statement before the Op.
+    """What is known about values where the Op stands. ``emit`` and ``emit_const`` insert a statement before the Op.
     """
 
     types: dict[int, DType]

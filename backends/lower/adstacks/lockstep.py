@@ -32,8 +32,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Lockstep:
-    """``groups``: each group's stacks, two or more, sorted by dtype; ``segments``: id of a statement that pushes, pops
-    or reads a stack of a group -> its segment."""
+    """The stacks of a task that move in lockstep. ``groups``: each group's stacks, two or more, sorted by dtype;
+    ``segments``: id of a statement that pushes, pops or reads a stack of a group -> its segment."""
 
     groups: tuple[tuple[N.AdStackAlloca, ...], ...]
     segments: dict[int, Segment]

@@ -38,7 +38,7 @@ class LibraryFunc:
 
 
 def ops(names: str) -> list[Any]:
-    """The operations of these names."""
+    """The operations with these names."""
     return [Operation(name) for name in names.split()]
 
 

@@ -90,7 +90,7 @@ def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number)
 
 
 def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Number]) -> Number:
-    """``number in parts`` or ``number not in parts``."""
+    """Lowers ``number in parts`` or ``number not in parts``."""
     equal = [_compared(cx, ast.Eq, node, number, part) for part in parts]
     at_run_time = [v for v in equal if v.constant is None]
     sure = any(v.constant for v in equal)

@@ -38,8 +38,8 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 @contextmanager
 def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
-    """In the ``with``, the names that ``target`` assigns are new variables, which hide those of the same names
-    outside."""
+    """Makes a context in which the names that ``target`` assigns are new variables, which hide variables of the
+    same names outside."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}

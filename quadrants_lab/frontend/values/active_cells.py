@@ -147,8 +147,8 @@ def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def known_active(cx: Context, *keys: Any) -> Iterator[None]:
-    """In the ``with``, which lowers the body of a loop, these cells are known to be active. Cells that were known to be
-    active outside the loop no longer count, because an earlier iteration may have deactivated them."""
+    """Makes a context for lowering the body of a loop in which these cells are known to be active. Cells that were
+    known to be active outside the loop no longer count, because an earlier iteration may have deactivated them."""
     cx.active = (*cx.active, frozenset(keys))
     yield
     cx.active = cx.active[:-1]

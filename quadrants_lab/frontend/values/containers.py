@@ -36,8 +36,8 @@ def key_of(cx: Context, node: ast.Subscript) -> Any:
 
 
 def _holders(value: Value, token: object, in_tuple: bool = False) -> Iterator[bool]:
-    """Searches a value, at any depth, for the list with this token. Yields for each occurrence whether it is inside a
-    tuple."""
+    """Searches a value, at any depth, for the list with this token (its identity). Yields for each occurrence
+    whether it is inside a tuple."""
     if value.token is token:
         yield in_tuple
     for part in value.parts:

@@ -49,7 +49,7 @@ class Packed:
             cx.b.store(self.carrier, (*cell.index, *cell.at), _no_value(cx, value))
 
     def atomic(self, cx: Lowering, op: str, cell: Element, value: int, node: ast.AST) -> Num:
-        """``cell op= value``; the old value."""
+        """Emits ``cell op= value``; returns the old value."""
         quant, t = self.field.quant, self.words.dtype
         if self.carrier is not None and op not in ("add", "sub"):
             raise cx.fail("QL1411", node, op=op, dtype=quant, cure="it has a gradient: use += or -=, or assign to it")
@@ -114,8 +114,8 @@ def _value(cx: Lowering, cell: Element, part: _Part, word: int) -> int:
 
 
 def _carried(cx: Lowering, cell: Element, value: int) -> int:
-    """The value with the derivative of the carrier's element, so that gradients of the quantised number go to the
-    carrier."""
+    """Returns the value with the derivative of the carrier's element, so that gradients of the quantised number go
+    to the carrier."""
     carrier = cell.mem.packed.carrier
     if carrier is None:
         return value

@@ -26,8 +26,8 @@ _TAPE = "use qd.ad.Tape(loss)"
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that the program launched. ``wrote``: memory of a gradient -> its version after Python's last write
-    before this launch."""
+    """A launch of a gradient by the program. ``wrote``: memory of a gradient -> its version after Python's last
+    write before this launch."""
 
     plan: Plan
     args: tuple[Any, ...]

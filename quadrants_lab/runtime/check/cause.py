@@ -26,10 +26,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``kind``: a word by which programs can tell causes apart, from the list in `docs/autodiff/doctor.md`. ``says``:
-    the cause as a sentence. ``at``: the source position of the statement, None if the cause is no statement; ``label``:
-    the text under that source line. ``launch``: the launch's number in the program, from 1; 0 if the cause is no
-    launch. ``beside``: further source lines."""
+    """Why a gradient is wrong or zero. ``kind``: a word by which programs can tell causes apart, from the list in
+    `docs/autodiff/doctor.md`. ``says``: the cause as a sentence. ``at``: the source position of the statement, None
+    if the cause is no statement; ``label``: the text under that source line. ``launch``: the launch's number in the
+    program, from 1; 0 if the cause is no launch. ``beside``: further source lines."""
 
     kind: str
     says: str

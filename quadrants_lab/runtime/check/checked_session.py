@@ -85,7 +85,7 @@ _OF_SESSIONS: WeakKeyDictionary[Session, CheckedSession] = WeakKeyDictionary()
 
 @contextmanager
 def checking_session(now: Session) -> Iterator[None]:
-    """A context manager: within it, the launches of the session are checked as its option ``check`` says."""
+    """Makes a context in which the launches of the session are checked as its option ``check`` says."""
     checks = _OF_SESSIONS.setdefault(now, CheckedSession())
     with watch(checks):
         yield

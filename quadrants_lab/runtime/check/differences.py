@@ -155,7 +155,7 @@ def overwrite(touched: Any, values: npt.NDArray[Any]) -> None:
 
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
-    """A context manager: at its end, all arrays that the steps access, and their gradients, get the values back that
+    """Makes a context at whose end all arrays that the steps access, and their gradients, get back the values that
     they had at its begin."""
     all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
     all_of_it |= {id(m): m for x in fields for m in (x._memory, x.grad._memory)}

@@ -47,8 +47,8 @@ class _Finder:
 
 @contextmanager
 def imported_together(backend: str) -> Iterator[None]:
-    """A context manager around the compilation of a kernel. The modules imported within the first one of a process are
-    those that a new file will hold."""
+    """Makes a ``with`` for the compilation of a kernel. A new file will hold the modules that are imported within
+    the first one of a process."""
     keep, known = _fetched(backend)
     yield
     if keep is not None and not _registered:

@@ -139,8 +139,8 @@ class NaiveStacks:
 
 @dataclass(slots=True)
 class Compiled:
-    """``lowered``: the front end's result; ``kernel``: the final IR, from which the machine code is made; ``returns``:
-    the names of its "ret" buffers."""
+    """A compiled kernel. ``lowered``: the front end's result; ``kernel``: the final IR, from which the machine code
+    is made; ``returns``: the names of its "ret" buffers."""
 
     mode: str
     source: FunctionSource

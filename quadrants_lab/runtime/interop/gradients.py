@@ -167,7 +167,7 @@ def _call(node: Any) -> _Call:
 
 
 class _PassedOn(threading.local):
-    """The nodes of the backward pass ``task`` whose calls passed a gradient on."""
+    """Records, for the backward pass ``task``, the nodes of torch's graph whose calls passed a gradient on."""
 
     task = -1
     nodes: frozenset[int] = frozenset()

@@ -140,7 +140,8 @@ class GradientPlan:
         return self.set_gradients(*args)
 
     def prepare_stacks(self, *args: Any) -> bool:
-        """Binds the gradients of array arguments and updates the depths of stacks. False if ``args`` do not fit."""
+        """Binds the gradients of array arguments and updates the depths of stacks. Returns False if ``args`` do not
+        fit the plan."""
         guard, stacks, number = self.guard, self.stacks, None
         guarded = guard.then is not None and stacks.last_dependencies is not None
         if guarded and not self.plan.owner.replays and guard.now(*args) == guard.then:

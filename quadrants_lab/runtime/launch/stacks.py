@@ -284,7 +284,8 @@ class StackSizes:
         return True
 
     def resize(self, args: Sequence[Any]) -> bool:
-        """Runs the kernel that counts, evaluates all sizes, and sets the depths; False if ``args`` do not fit."""
+        """Runs the kernel that counts, evaluates all sizes, and sets the depths. Returns False if ``args`` do not
+        fit the plan."""
         if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
         memories = self.plan.memories(args)
@@ -313,7 +314,8 @@ class StackSizes:
         return True
 
     def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
-        """Decides whether the iterations that push run separately in this launch; False if ``args`` do not fit."""
+        """Decides whether the iterations that push run separately in this launch. Returns False if ``args`` do not
+        fit the plan."""
         frame, entry = self.whole
         self.active = {}
         if self.compacted.wanted(frame, self.depths):

@@ -55,7 +55,7 @@ PUT: Any = object()  # in place of an index: a Tape restores what it saved
 
 
 class _Thread(local):
-    """``number``: a number for the thread that reads the attribute. No other thread ever has the same one."""
+    """Numbers threads. ``number``: the number of the thread that reads it, which no other thread ever gets."""
 
     _numbers = count()
 

@@ -144,13 +144,14 @@ class PastLaunch(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """``events``: the items of all notes. ``base``: serial of a memory -> its copy. ``kept``: copies of values that
-    launches before the stretch have saved for gradients, since their memory has no versions; values that are saved
-    within the stretch have memory with its ``mark``. ``hook``: see `Memory.recorded`. ``heads``: the heads of notes
-    that have all arguments of a launch. ``by_closure``: the plans whose closures note launches. They stop when ``late``
-    has an item, which means that the stretch should end because it is ``due``. ``seconds``: index of a note -> seconds
-    of the launch, if it was timed; ``firsts``: the first launches of their plans. ``cost``: seconds that the recording
-    took; ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
+    """A stretch of the log, from one copy of memory to the next. ``events``: the items of all notes. ``base``:
+    serial of a memory -> its copy. ``kept``: copies of values that launches before the stretch have saved for
+    gradients, since their memory has no versions; values that are saved within the stretch have memory with its
+    ``mark``. ``hook``: see `Memory.recorded`. ``heads``: the heads of notes that have all arguments of a launch.
+    ``by_closure``: the plans whose closures note launches. They stop when ``late`` has an item, which means that
+    the stretch should end because it is ``due``. ``seconds``: index of a note -> seconds of the launch, if it was
+    timed; ``firsts``: the first launches of their plans. ``cost``: seconds that the recording took; ``copied``:
+    bytes that it copied. ``taped``: a Tape made some of the launches.
 
     Set when the stretch has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote.
     ``first``: the index of its first launch, and how many launches that are no gradients came before; ``next``: the

@@ -94,7 +94,7 @@ class Keeper:
         return Segment(self.steps).leaves()
 
     def number(self) -> None:
-        """Gives each step its index in the program."""
+        """Sets the index in the program of each recorded step."""
         for number, step in enumerate(self.leaves()):
             step.number = number
 
@@ -240,7 +240,7 @@ class Keeper:
         self._count(Kept(tracked.name, tracked.reader, writer, tracked.span, written, *size))
 
     def _count(self, kept: Kept) -> None:
-        """Adds to the report."""
+        """Adds a saved value to the report."""
         known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
         if known is not kept:
             known.elements += kept.elements

@@ -16,7 +16,8 @@ LONGEST = 16  # the longest pattern, in steps, that is searched for
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """``length`` launches of the graph, from index ``first`` on, that are repeated ``times`` times."""
+    """A pattern that is drawn once: ``length`` launches, from index ``first`` on, that are repeated ``times``
+    times."""
 
     first: int
     length: int
@@ -47,7 +48,7 @@ class Use:
 
 @dataclass(slots=True)
 class ProgramGraph:
-    """``fields``: name -> whether it has a gradient."""
+    """The graph of a program. ``fields``: name -> whether it has a gradient."""
 
     launches: list[LaunchNode] = field(default_factory=list)
     fields: dict[str, bool] = field(default_factory=dict)

@@ -124,7 +124,7 @@ def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], in
 
 
 def join_last(launches: Keeper) -> None:
-    """Joins the last two steps, if that is possible, even if there is room for both."""
+    """Joins the last two recorded steps to one segment if possible, even if the budget has room for both."""
     items = launches.steps
     if len(items) > 1 and items[-1].recomputable and items[-2].recomputable:
         last = items.pop()
@@ -173,13 +173,14 @@ def _share(launches: Keeper) -> float:
 
 
 def _slots(launches: Keeper, nbytes: int) -> int:
-    """For how many states, including the first one, there is room besides so many bytes."""
+    """For how many states (saved memory, including that before the first step) the budget has room besides so many
+    bytes."""
     assert launches.account.limit is not None
     return 1 + max(0, launches.account.limit - launches.own - nbytes) // launches.state
 
 
 def _units(launches: Keeper, cost: int) -> int:
-    """As how many states steps that save ``cost`` bytes count."""
+    """How many states take as much room as steps that save ``cost`` bytes."""
     return max(1, -(-cost // launches.state))
 
 

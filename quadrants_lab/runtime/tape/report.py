@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``steps`` steps from index ``first`` on that were recomputed together. ``bytes``: the size of the memory saved
-    from before them."""
+    """A stretch of the program: ``steps`` steps, from index ``first`` on, that were recomputed together. ``bytes``:
+    the size of the memory saved from before them."""
 
     first: int
     steps: int
@@ -34,10 +34,10 @@ class Stretch:
 
 @dataclass(slots=True)
 class Report:
-    """``budget``: in bytes, None if there was none. ``kept_bytes``: the most bytes that were saved at a time.
-    ``made_again``: how many steps were recomputed. ``at_end``: whether all steps were run once more after the last
-    gradient, because there was no room for a copy of the final memory. ``ran``: the launches and gradients with their
-    times, if they were timed. In a notebook `widgets.timeline` shows it."""
+    """The report of a Tape. ``budget``: in bytes, None if there was none. ``kept_bytes``: the most bytes that were
+    saved at a time. ``made_again``: how many steps were recomputed. ``at_end``: whether all steps were run once
+    more after the last gradient, because there was no room for a copy of the final memory. ``ran``: the launches
+    and gradients with their times, if they were timed. In a notebook `widgets.timeline` shows it."""
 
     budget: int | None = None
     kept_bytes: int = 0
