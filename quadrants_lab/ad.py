@@ -338,10 +338,10 @@ class Tape:
                   for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
         # imported here, because it loads the compiler
         from quadrants_lab.lang import doctor
-        from quadrants_lab.runtime.check import compare
+        from quadrants_lab.runtime.check import compare_gradients
 
         with unwatched(), doctor.showing(None) as say:
-            report = compare.check(self._launches, self.loss, fields, say=say)
+            report = compare_gradients.check(self._launches, self.loss, fields, say=say)
         if report.stopped:
             raise KeyboardInterrupt("the check of gradients was stopped before everything was checked")
         for v in report.verdicts:

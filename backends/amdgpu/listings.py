@@ -7,7 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from quadrants_lab.backends import Stage
-from quadrants_lab.backends._llvm.listings import Assembly, headed, stage, with_locations, without_locations
+from quadrants_lab.backends._llvm.statement_of_line import (
+    Assembly,
+    headed,
+    stage,
+    with_locations,
+    without_locations,
+)
 from quadrants_lab.backends.amdgpu import gcn, hsaco
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from quadrants_lab.backends import Stage
-from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
+from quadrants_lab.backends._llvm.statement_of_line import Assembly, stage, with_locations, without_locations
 from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.llvm_binding import Module
 from quadrants_lab.ir.nodes import Kernel

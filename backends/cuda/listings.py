@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from quadrants_lab.backends import Stage, tools
-from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
+from quadrants_lab.backends._llvm.statement_of_line import Assembly, stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError

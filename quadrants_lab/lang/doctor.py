@@ -25,7 +25,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.derivatives import check_has_derivative
 from quadrants_lab.lang.forward_mode import by_key
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.check import compare
+from quadrants_lab.runtime.check import compare_gradients
 from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
@@ -80,7 +80,7 @@ def _checked(
         for x in fields.values():
             x.grad._memory.put(..., 0)
         launches.differentiate()
-        report = compare.check(launches, loss, fields, seconds, say, explain=wrt is not None)
+        report = compare_gradients.check(launches, loss, fields, seconds, say, explain=wrt is not None)
         causes: list[Cause | None] = list(report.causes)
         if launches.gradients:
             for name, x in fields.items():

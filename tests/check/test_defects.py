@@ -9,7 +9,7 @@ from check.bench import DEFECTS, Bench, sines_in_python
 from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.check import compare
+from quadrants_lab.runtime.check import compare_gradients
 from quadrants_lab.runtime.check.launch_flow import TooLong
 
 # causes that are not found by following values
@@ -49,7 +49,7 @@ def test_the_doctor_names_cause_and_line(name: str, arch: str) -> None:
 def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypatch) -> None:
     def too_long(*args) -> None:
         raise TooLong
-    monkeypatch.setattr(compare, "follow", too_long)
+    monkeypatch.setattr(compare_gradients, "follow", too_long)
     test_the_doctor_names_cause_and_line(name, "cpu")
 
 
