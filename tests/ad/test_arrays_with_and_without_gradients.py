@@ -95,7 +95,7 @@ def test_back_to_an_array_without_one(results) -> None:
 
 
 def test_winners() -> None:
-    """Found by computing them again, rounded as in the launch."""
+    """The gradient finds the winners by computing the values again, which must be rounded as in the launch."""
 
     @qd.kernel
     def most(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):

@@ -272,7 +272,7 @@ def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: in
 
 @pytest.mark.parametrize("options", sessions("cpu"))
 def test_python_writes_among_launches_that_are_made_again(options: dict[str, Any]) -> None:
-    """Each budget divides the program in another way; a part that Python wrote is put back before what holds it."""
+    """Each budget divides the program differently; what Python wrote is restored before launches that read it."""
     qd.init(**options, default_fp=qd.f64)
     world = World()
     x, _, z = world.fields

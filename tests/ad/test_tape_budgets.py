@@ -101,7 +101,7 @@ class World:
         return tape, [*(a.grad.to_numpy() for a in fields), *(a.to_numpy() for a in fields)]
 
     def least(self, step: Callable[[World, int], None], memory: int = 0) -> int:
-        """What the error for a budget says."""
+        """The least budget that the error names."""
         with pytest.raises(qd.QuadrantsRuntimeError, match="QL2091") as told:
             self.run(step, memory=memory)
         found = re.search(rf"memory={memory} needs at least (\d+) bytes", str(told.value))
@@ -119,7 +119,7 @@ def unequal(w: World, t: int) -> None:
 
 
 def prefixes(w: World, t: int) -> None:
-    """Each launch writes another part."""
+    """Each launch writes a different part."""
     fields = (w.x, w.y) if t % 2 else (w.y, w.x)
     push(*fields, 0, int(w.sizes[t]))
 
@@ -130,7 +130,7 @@ def windows(w: World, t: int) -> None:
 
 
 def own(w: World, t: int) -> None:
-    """The kernel keeps what it overwrites for its own gradient."""
+    """A kernel that keeps what it overwrites for its own gradient."""
     in_place(w.x)
 
 
@@ -140,7 +140,7 @@ def exchanges(w: World, t: int) -> None:
 
 
 def indexed(w: World, t: int) -> None:
-    """One field in place, one with elements of its own for each step."""
+    """One field is written in place; another has separate elements for each step."""
     follow(w.x, w.h, t)
 
 

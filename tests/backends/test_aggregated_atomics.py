@@ -83,7 +83,7 @@ def test_gradient_of_a_gather(session: None) -> None:
 
 
 def test_which_atomics_are_aggregated() -> None:
-    """Not those whose element is the thread's own, nor those of a block that need many comparisons."""
+    """Not aggregated are atomics on the thread's own element, and those of a block that need many comparisons."""
     from quadrants_lab.backends.cuda import toolkit
 
     if toolkit.missing_libdevice():

@@ -23,7 +23,7 @@ PARALLEL = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, CHUNK, *[ctypes.c_
 
 
 def test_the_text_is_of_these_sources() -> None:
-    """Where this fails: make cpu-runtime."""
+    """If this fails, run `make cpu-runtime`."""
     program = "import cpu_runtime; print(cpu_runtime.sources())"
     out = run(sys.executable, "-c", program, env={"PYTHONPATH": str(SCRIPT.parent)})
     for name in TEXTS:

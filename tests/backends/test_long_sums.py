@@ -78,7 +78,7 @@ def test_values_and_gradients(session: None) -> None:
 
 
 def test_the_gradient_of_a_product(session: None) -> None:
-    """Its loop carries nothing."""
+    """The gradient's loop carries no values."""
     a, x, y = (qd.field(qd.f64, s, needs_grad=True) for s in ((n, m), m, n))
 
     @qd.kernel

@@ -100,7 +100,7 @@ def test_what_is_near() -> None:
 
 @pytest.mark.parametrize("name", NEAR)
 def test_it_means_the_same(name: str) -> None:
-    """For small arguments too, and those that take the second loop: bit for bit, but for the sign of zero."""
+    """The rewritten loop gives the same bits, but for the sign of zero, also if the second loop runs."""
     outcomes = []
     before = kernel(NEAR[name][0])
     for k in (before, lowered(before)):

@@ -54,7 +54,7 @@ def test_lines_of_the_source() -> None:
 
 @pytest.mark.needs("spirv-val")
 def test_listing_agrees_with_spirv_dis() -> None:
-    """The same instructions in the same order."""
+    """Our listing has the same instructions in the same order."""
     kernel = parse_kernel(CHECKED)
     options = replace(EXACT, debug=True)
     stage = vulkan.stages(kernel, options)["spirv"]()
@@ -105,7 +105,7 @@ def test_straight_pushes_are_short(n: int, own: int, nbytes: int) -> None:
 
 
 def sines(n: int) -> N.Kernel:
-    """A sine of a sine and so on, n times."""
+    """A kernel of n nested sines."""
     body = "\n".join(f"%{11 + k}: f32 = sin %{10 + k}" for k in range(n))
     return parse_kernel(parallel(
         "const 64", f"%10: f32 = load @x[%3]\n{body}\nstore @x[%3], %{10 + n}", "buffer @x: field f32[64]",

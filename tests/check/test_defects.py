@@ -68,7 +68,7 @@ def test_the_table_of_other_tools_has_each_defect() -> None:
 
 
 def test_a_small_part_that_goes_through_python_is_noticed() -> None:
-    """A thousandth of a loss of thousands."""
+    """The part is a thousandth of a loss of several thousands."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
     x, y = bench.x, bench.y
@@ -82,7 +82,7 @@ def test_a_small_part_that_goes_through_python_is_noticed() -> None:
 
 
 def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
-    """No launch reads x, and that is not the cause."""
+    """That no launch reads x is not the cause."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
     run, slopes = sines_in_python(bench.x, bench.w, bench.y, factor=-1.0)
@@ -95,7 +95,7 @@ def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 1.1, 2.0])
 def test_one_wrong_element_of_many_is_found_in_single_precision(factor) -> None:
-    """It is far within the tolerance of the sum of all."""
+    """The error of the element is far within the tolerance for the sum of all elements."""
     qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
     x, v = (qd.field(qd.f32, 2000, needs_grad=True) for _ in range(2))
     y = qd.field(qd.f32, (), needs_grad=True)

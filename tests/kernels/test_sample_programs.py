@@ -225,7 +225,7 @@ SMALL: dict[str, Callable[[], tuple[np.ndarray, Run]]] = {
 
 
 def save(right: dict[str, Any]) -> None:
-    """A line for each program."""
+    """Writes a line for each program."""
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(found)}" for name, found in right.items())
     GOLDEN.write_text(f"{{\n{lines}\n}}\n")
 

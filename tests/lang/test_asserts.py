@@ -160,7 +160,7 @@ def test_asserts_that_do_nothing_else_cost_nothing():
 
 @qd.func
 def raised(x: qd.template(), by) -> qd.f32:
-    """An element of x, after a change."""
+    """Changes an element of x, and returns it."""
     x[1] += by
     return x[1]
 

@@ -39,7 +39,7 @@ def record(s: Mixed) -> qd.i32:
 
 
 class Things:
-    """One of everything that Python writes to, of integers."""
+    """One object of each kind to which Python writes, all of integers."""
 
     def __init__(self) -> None:
         self.field = qd.field(qd.i8, shape=(2, 2), name="f8")

@@ -133,7 +133,7 @@ def test_a_short_float_is_the_nearest(exp: int, frac: int, value: float) -> None
 
 
 def test_elements_that_share_a_word() -> None:
-    """Iterations write different bits of it at the same time."""
+    """Iterations write different bits of one word at the same time."""
     x = qd.field(quant.int(4))
     qd.root.dense(qd.i, 16).quant_array(qd.i, 8, max_num_bits=32).place(x)
     flags = qd.field(quant.int(1, signed=False))

@@ -20,7 +20,7 @@ def positive(count, n):
 
 
 def solved(factors, right):
-    """The X with X @ L.T = B."""
+    """The solution X of X @ L.T = B."""
     return np.linalg.solve(factors, right.transpose(0, 2, 1)).transpose(0, 2, 1)
 
 
@@ -124,7 +124,7 @@ def test_indices_of_shared_vectors_are_checked(session):
 
 
 def test_loads_and_stores_leave_what_is_outside():
-    """Beyond the rows, the columns and the array the tile, or the array, keeps what it has."""
+    """Elements of the tile, or of the array, that a load or store does not reach keep their values."""
     a = RNG.random((3, 20, 24)).astype(np.float32)
     x, y = qd.field(qd.f32, (3, 20, 24)), qd.ndarray(qd.f32, (5, 16, 40))
     x.from_numpy(a)
@@ -228,7 +228,7 @@ def test_a_shared_row_is_there_wherever_it_is_read():
 
 
 def test_products_with_rows_of_arrays():
-    """Beyond the end of the slice, or of the array, nothing is added."""
+    """Elements beyond the end of the slice, or of the array, add nothing."""
     a = RNG.integers(-4, 5, (2, 3, 20)).astype(np.float32)
     x, y = qd.field(qd.f32, (2, 3, 20)), qd.field(qd.f32, (4, 16, 16))
     x.from_numpy(a)

@@ -26,7 +26,7 @@ DRAWN = (12345, 7)  # seed and number of the launch
 
 
 def outcome(kernel: N.Kernel, seed: int) -> dict[str, np.ndarray]:
-    """Final memory."""
+    """The memory after a run of the kernel."""
     memory = random_ir.arrays(seed)
     interpret(kernel, {"s": 3}, memory, random=DRAWN)
     return memory

@@ -448,7 +448,7 @@ def test_a_tape_in_a_cell_with_grad_is_named(cell):
 
 
 def test_a_quiet_cell_makes_no_view(cell, shell, monkeypatch):
-    """What its launches did is kept all the same."""
+    """The data of its launches are kept nevertheless."""
     def refused(*args: object) -> None:
         raise AssertionError("a view was made")
 

@@ -86,7 +86,7 @@ def test_a_tape_that_kept_nothing_draws_nothing():
 
 
 def test_steps_of_a_tape_are_counted_from_1():
-    """As launches are everywhere else."""
+    """Launches are counted from 1 everywhere else, too."""
     step = StepRow("k", 64, -1, 1, "", differentiable=("x",))
     rows = [step, replace(step, what="m"), replace(step, stretch=1), replace(step, what="m", stretch=1)]
     report = Report(16, 64, 2, rows, [Stretch(0, 2, 8, False), Stretch(2, 2, 8, False)])

@@ -42,7 +42,7 @@ class Layout:
 
 
 class Held:
-    """What a field in the layout holds."""
+    """The contents of a field in the layout."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

@@ -195,7 +195,7 @@ def tape(*, of: Callable[[], None], **options: Any) -> None:
 
 
 def kernel_over(x: Any) -> Any:
-    """A kernel made in a loop."""
+    """Makes a kernel inside a loop."""
     loss = Fields.loss
 
     @qd.kernel

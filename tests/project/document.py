@@ -25,7 +25,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def shown_again(text: str, shown: list[str]) -> str:
-    """The page with what its cells really show."""
+    """The page, with the outputs that its cells have now."""
     outputs = iter(shown)
 
     def cell(m: re.Match[str]) -> str:

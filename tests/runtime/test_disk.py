@@ -45,7 +45,7 @@ class Ran:
 
 
 def start(arch: str, home: Path | None, code: str = "", **changes: Any) -> Child:
-    """`disk_child.py` in a process whose caches lie in ``home``; ``changes`` of its environment: None takes away."""
+    """Starts `disk_child.py` with its caches in ``home``. ``changes`` of its environment: None removes a variable."""
     changes = {"XDG_CACHE_HOME": home, "QD_OFFLINE_CACHE_FILE_PATH": None, "PYTHONPATH": TESTS, **changes}
     env = {k: None if v is None else str(v) for k, v in changes.items()}
     return Child(sys.executable, TESTS / "runtime" / "disk_child.py", arch, code, env=env, cwd=TESTS)
