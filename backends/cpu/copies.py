@@ -30,8 +30,8 @@ Reached = tuple[Target, str, str, str]
 
 
 def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
-    """Emits a request for copies into the kernel's entry, before the task. ``total``: the number of iterations, an
-    i64."""
+    """Emits, into the kernel's entry and before the task, a request to the runtime for the workers' copies of
+    arrays. ``total``: the number of iterations, an i64."""
     fn, shared, found = body.fn, sums.uniform(task), sums.copied(body.kernel, task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
@@ -69,8 +69,8 @@ def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
 
 
 def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
-    """Emits the addition of the copies to the elements into the kernel's entry, after the task. ``helpers``: how
-    many workers besides the launching thread took part, an i64."""
+    """Emits, into the kernel's entry and after the task, the addition of the copies to the arrays' elements.
+    ``helpers``: how many workers besides the launching thread took part, an i64."""
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
     none = fn.let(f"icmp eq ptr {base}, null")

@@ -81,7 +81,7 @@ class Shares:
             _modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where the shares of reduction ``n`` are, and how many there are."""
+        """The addresses of the shares of reduction ``n``, and how many shares there are."""
         fn = self.entry.fn
         count = fn.divided_up(total, unit)
         return ("ptr", fn.let(f"getelementptr inbounds double, ptr {self.at}, i64 {n * MOST}")), ("i64", count)

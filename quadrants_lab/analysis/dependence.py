@@ -135,8 +135,8 @@ def may_lose_reads(kernel: N.Kernel) -> bool:
 
 
 def sums_of_winners(kernel: N.Kernel) -> set[str]:
-    """In a kernel with a differentiable atomic min or max in memory, the launch temporaries that are sums over parallel
-    loops. If a gradient computed them again, in another order, it might not find which iteration has won."""
+    """The launch temporaries that are sums over parallel loops, in a kernel with a differentiable atomic min or max
+    in memory. If a gradient computed them again, in another order, it might not find which iteration has won."""
     buffers = kernel.buffers
     atomics = list(find(kernel.body, N.Atomic))
     if not any(s.op in N.MINMAX and buffers[s.buffer].grad and buffers[s.buffer].kind != "temp" for s in atomics):

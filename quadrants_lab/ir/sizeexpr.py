@@ -100,7 +100,7 @@ _TIGHT = {"add": 1, "sub": 1, "mul": 2, "floordiv": 2, "mod": 2}
 
 
 def print_size(e: SizeExpr, outer: int = 0) -> str:
-    """One line, e.g. ``sum(j%7 in 0..@n[]: 1 + j%7)``."""
+    """Prints a size expression on one line, e.g. ``sum(j%7 in 0..@n[]: 1 + j%7)``."""
     match e:
         case SizeConst(value):
             return str(value) if value >= 0 else f"({value})"

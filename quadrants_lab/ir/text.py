@@ -64,7 +64,7 @@ def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> 
 
 
 def print_stmt(stmt: N.Stmt) -> str:
-    """One statement with its blocks, as in the kernel's text."""
+    """Prints one statement with its blocks, as in the kernel's text."""
     out: list[Line] = []
     _stmt(stmt, "", out, False, False)
     return "\n".join([text for text, _ in out])

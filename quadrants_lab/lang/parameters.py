@@ -175,7 +175,7 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
 def positional(
     kernel: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """All arguments in order, from positional ones, keywords and defaults."""
+    """All arguments in the order of the parameters, collected from positional ones, keywords and defaults."""
     names = [p.name for p in parameters]
     for name in kwargs:
         if name not in names and name != "qd_stream":  # the argument has no effect: a session has one queue

@@ -312,8 +312,8 @@ COMPILE = ("front end", "passes and checks", "machine code")  # the parts of a c
 
 
 def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, float]], float]:
-    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock; and the median of
-    the warm launches, 0 without any."""
+    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock; and the median
+    time of warm launches, 0 if there are none."""
     clock = record.plan.compiled.clock
     first, warm = (None, ()) if times is None else (times.first, times.warm)
     rows, took = [], median(warm) if warm else 0.0

@@ -54,8 +54,9 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a cell made. ``value``: of its last expression. ``recorder``: of its launches. ``report``: of ``--check``.
-    ``says``: the result of ``--shards``. ``live``: the program of ``--live`` with ``--grad``, or why there is none."""
+    """The results of a cell. ``value``: of its last expression. ``recorder``: of its launches. ``report``: the
+    report of ``--check``. ``says``: the result of ``--shards``. ``live``: the program of ``--live`` with
+    ``--grad``, or why there is none."""
 
     value: Any
     recorder: Recorder

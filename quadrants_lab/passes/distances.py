@@ -105,9 +105,9 @@ _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """Maps the id of each atomic that may have a separate loop to its ``fission`` number. ``buffers``: those whose
-    atomics have a distance. Atomics with the same index along the row as the first atomic stay with the rest of the
-    body."""
+    """Finds atomics that may get a loop of their own (loop fission); maps their ids to the number of that loop.
+    ``buffers``: the buffers whose atomics have a dependence distance. Atomics with the same index along the row as
+    the first atomic stay with the rest of the body."""
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]

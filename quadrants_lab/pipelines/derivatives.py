@@ -19,8 +19,8 @@ from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
 
 def forward(kernel: Kernel) -> Kernel:
-    """The forward-mode derivative, with its atomic mins and maxes in front of a task that overwrites what finds their
-    winners; see `autodiff.forward`."""
+    """The forward-mode derivative. If a task overwrites values that are needed to find the winners of its atomic
+    mins and maxes, these stand in front of the task; see `autodiff.forward`."""
     made = forward_mode.forward(kernel)
     if len(made.body) == len(kernel.body):
         return made

@@ -25,7 +25,7 @@ def given(kind: str):
 
 @pytest.fixture(params=["numpy", "without a gradient"])
 def first(request):
-    """An array for the first launch; the second one has a gradient."""
+    """Makes the array for the first of two launches; the array for the second launch has a gradient."""
     return given(request.param)
 
 

@@ -285,7 +285,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_tape_leaves_the_gradients_of_other_threads_alone() -> None:
-    """Of a gradient that another thread has used last a Tape clears only what its launches use, when they do."""
+    """A Tape clears a gradient that another thread used last only when its own launches use this gradient."""
     qd.init(arch=qd.cpu)
     x, y, loss = (qd.field(qd.f64, shape=(), needs_grad=True) for _ in range(3))
     x[None] = 3.0

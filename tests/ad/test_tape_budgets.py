@@ -266,7 +266,7 @@ def test_programs_that_are_repeated_without_python() -> None:
 
 @pytest.mark.parametrize("name", [*ROWS, "exchanges"])
 def test_gradients_inside_of_a_tape_with_any_budget(name: str) -> None:
-    """They keep what the launches keep, for the gradients at the end."""
+    """Gradients that run inside of the Tape leave what the launches saved, for the gradients at the end."""
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     world = World(4)
     step = ROWS[name].step if name in ROWS else exchanges

@@ -35,7 +35,7 @@ def ifs(n: int) -> list[str]:
 
 @pytest.mark.parametrize("body", [pairs(60), pairs(100), ifs(120)], ids=["pairs of if and else", "large", "ifs"])
 def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
-    """In float64, value and gradient; the gradient against differences."""
+    """Value and gradient are right in float64; the gradient is compared with differences."""
     from math import sin
 
     def reference(v: float) -> float:

@@ -40,7 +40,7 @@ def test_reduced_arguments(most: float, around: float, off: float) -> None:
 
 
 def test_small_arguments_are_left_alone() -> None:
-    """For small arguments it makes no difference whether one of a block's arguments is reduced."""
+    """For small arguments it makes no difference whether they are reduced."""
     rng = np.random.default_rng(6)
     x = np.concatenate([rng.uniform(-2, 2, 100_000), 10.0 ** rng.uniform(-38, 0, 100_000), [0.0, -0.0, 3.14, -3.14]])
     x = x.astype(np.float32)

@@ -143,7 +143,7 @@ def slopes(g: Binary, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def steady(f: Binary, a: Any, b: Any) -> Any:
-    """Where neither rounding nor approximations decide what comes out, and no number is large."""
+    """Whether neither rounding nor approximations decide the result, and no number is large."""
     def results(f: Binary, a: Any, b: Any) -> list[Any]:
         return [*(r for x, y in ((a, b), (b, a)) for r in (f(x, y), *slopes(f, x, y)))]
     here = results(f, a, b)
@@ -242,7 +242,7 @@ def launch_and_compare(ops: tuple[str, ...], name: str, arch: str) -> None:
 
 
 def test_the_table_has_every_primitive() -> None:
-    """But for those that users do not name, and bitcasts, whose table is in test_conformance."""
+    """Left out are primitives that users cannot name, and bitcasts, whose table is in test_conformance."""
     qd.init(arch=qd.cpu, offline_cache=False)
     found: set[str] = set()
     for ops, t in ((REAL, qd.f32), (BITS, qd.i32)):

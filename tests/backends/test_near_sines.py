@@ -122,7 +122,7 @@ def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_values_and_gradients(session: None) -> None:
-    """From small, near, far and infinite values, against f64."""
+    """Loops that start from small, near, far and infinite values are compared with f64."""
     x, y = qd.field(qd.f32, 12, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
 
     @qd.kernel

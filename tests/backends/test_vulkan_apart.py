@@ -167,7 +167,7 @@ def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pyt
 
 
 def test_host_and_device_write_by_turns(session: None) -> None:
-    """In random order: writes from Python, launches and reads."""
+    """Writes from Python, launches and reads come in random order."""
     x, rng, model = qd.field(qd.i32, 8), np.random.default_rng(4), np.zeros(8, np.int32)
 
     @qd.kernel

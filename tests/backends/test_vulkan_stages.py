@@ -180,7 +180,7 @@ def test_pushes_and_pops_of_stacks_in_turn(t: str) -> None:
 
 
 def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
-    """Nor does the loop run, which has two billion trips; three times that does not fit 32 bits."""
+    """The loop, of two billion trips, does not run either; three times its trips does not fit 32 bits."""
     arrays = {"x": np.ones(2, np.float32), "count": np.array([2, 2**31 - 1], np.int32)}
     arrays |= {"y": np.zeros((2, 6), np.float32), "z": np.zeros((2, 6, 3), np.float32)}
     frame = bind(load(nested(2)), arrays, stacks=[6, 6])

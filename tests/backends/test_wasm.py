@@ -138,7 +138,7 @@ RUN = """(job) => {
 
 @pytest.fixture
 def jobs(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What launches of wasmtime made of the memory."""
+    """The memory that launches in wasmtime have left."""
     made: list[dict[str, Any]] = []
     call, codes = device.call, dict[int, str]()
     text = lambda data: base64.b64encode(data).decode()

@@ -156,7 +156,7 @@ WAYS = (
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_kernel_is_found(way: Callable[[Path], dict[str, Any]], tmp_path: Path) -> None:
-    """In classes and closures too."""
+    """The kernel may be defined in a class or closure, too."""
     qd.init(arch=qd.cpu)
     *numbers, said = way(tmp_path)["program"]()
     assert numbers == NUMBERS

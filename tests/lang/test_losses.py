@@ -207,7 +207,7 @@ def real(a: qd.f32, b: qd.f16) -> qd.f32:
 
 
 def test_real_numbers_are_rounded(session) -> None:
-    """As in a kernel: numbers that are too large become infinity without a warning."""
+    """Numbers that are too large become infinity without a warning, as in a kernel."""
     x, h = qd.field(qd.f32, shape=2), qd.field(qd.f16, shape=2)
     inf = float("inf")
     with warnings.catch_warnings():

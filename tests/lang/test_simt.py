@@ -368,7 +368,7 @@ LANES = {  # the weight of the thread j, in kernels and in numpy; the lanes that
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize("how", LANES)
 def test_each_lane_has_memory_of_its_own(session, how, size):
-    """Where blocks run in the lanes of a vector, several blocks of a worker run at a time."""
+    """If blocks run in the lanes of a vector, several blocks of a worker run at a time."""
     weight, right, lanes = LANES[how]
     n, weight = 20 * size, qd.func(weight)
     x, y = qd.field(qd.f32, n), qd.field(qd.f32, n)
@@ -474,7 +474,7 @@ NAMES = [row for row in OPS.values() if row.home.startswith("simt.")]
 
 @CPU_ALONE
 def test_every_name_can_be_called(session):
-    """In one kernel each with its arguments; what they give is tested above."""
+    """One kernel calls each name with its arguments; their results are tested above."""
     assert len(NAMES) == 125
     lines = [f"        qd.simt.{row.name}({', '.join(ARGUMENTS[p.rstrip('=')] for p in row.params)})" for row in NAMES]
     head = ["def k():", "    qd.loop_config(block_dim=32)", "    for i in range(32):"]

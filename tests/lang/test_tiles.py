@@ -82,7 +82,7 @@ def test_shared_vectors_matrices_and_structs():
 
 
 def test_more_shared_memory_than_threads_is_cleared():
-    """In each block, after another one has used the memory."""
+    """Each block clears the memory, which another block has used before."""
     y = qd.field(qd.f32, 96)
 
     @qd.kernel
@@ -469,7 +469,7 @@ def vectors(x: qd.template(), y: qd.template()):
 @NEEDS_F64
 @pytest.mark.parametrize("program", [products, factorised, vectors], ids=lambda f: f.__name__)
 def test_gradients(session, program):
-    """Of a random weighting of the results, along random directions, against differences; twice."""
+    """Gradients of a random weighting are compared with differences along random directions; twice."""
     x, y = (qd.field(qd.f64, (2, 16, 16), needs_grad=True) for _ in range(2))
     start = np.stack([positive(1, 16)[0], RNG.random((16, 16))])
     weights = np.tril(RNG.random((2, 16, 16)))

@@ -108,7 +108,7 @@ def refused(error, call, *args, **options):
 
 
 def numbers(values):
-    """What a program returned, as a flat list of floats."""
+    """The result of a program as a flat list of floats."""
     return [float(v) for v in values]
 
 

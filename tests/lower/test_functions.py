@@ -32,7 +32,7 @@ DIGITS = {f32: 24, f64: 53}
 
 
 def arctan(c: Fraction) -> Fraction:
-    """Of a number from 0 to 1."""
+    """The arctangent of a number from 0 to 1."""
     series = (Fraction((-1) ** k, 2 * k + 1) * c ** (2 * k + 1) for k in range(200))
     return PI / 4 if c == 1 else sum(series, Fraction(0))
 

@@ -441,7 +441,7 @@ def test_a_numpy_argument_is_timed_too(cell):
 
 
 def test_a_tape_in_a_cell_with_grad_is_named(cell):
-    """It said that a call of wave.grad() was too much, and there was none."""
+    """The message spoke of a call of wave.grad() too many, although there was none."""
     ran = cell("%%qdkernel --grad y --quiet" + WAVE + "with qd.ad.Tape(y):\n    wave()")
     assert "error[QL0704]: the gradient of wave ran in a cell with --grad" in ran.text
     assert "drop the call of wave.grad(), or the qd.ad.Tape that makes it" in ran.text

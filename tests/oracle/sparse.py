@@ -81,7 +81,7 @@ class Held:
         return out
 
     def mask(self, depth: int = 0) -> np.ndarray:
-        """Which elements are active, or which cells of a depth."""
+        """An array that says which elements are active, or which cells of a depth."""
         out = np.zeros(self.layout.extents(depth) if depth else self.layout.shape, bool)
         for index in self.active[depth] if depth else self.elements():
             out[index] = True

@@ -36,7 +36,7 @@ def shown_again(text: str, shown: list[str]) -> str:
 
 
 def run(text: str) -> list[str]:
-    """What each cell shows."""
+    """Runs the cells; returns what each cell shows."""
     space: dict[str, Any] = {"__name__": "__main__"}
     return [_run(code, f"cell {n}", space) for n, (code, _) in enumerate(cells(text), 1)]
 

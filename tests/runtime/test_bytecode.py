@@ -62,7 +62,7 @@ def files(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("wrong", [False, True], ids=["", "an error first"])
 def test_a_second_process_takes_the_modules_from_a_file(tmp_path: Path, wrong: bool) -> None:
-    """Also where the first kernel of the first process was not compiled to its end."""
+    """This holds even if the first kernel of the first process was not compiled to its end."""
     assert ran(tmp_path, wrong=wrong) == IMPORTED
     assert ran(tmp_path) == TAKEN
 

@@ -29,7 +29,7 @@ def on(*archs: str) -> pytest.MarkDecorator:
 
 
 def on_one_of(*archs: str) -> pytest.MarkDecorator:
-    """On the CPU, and by day on one of the others."""
+    """Runs the test on the CPU, and by day on one of the other backends."""
     return pytest.mark.parametrize("arch", in_turn([pytest.param(a, id=a, marks=skips(a)) for a in archs], archs[1:]))
 
 

@@ -201,7 +201,7 @@ LAUNCHING = "threading.Thread(target=add).start()\n"
 
 @pytest.mark.parametrize("arch", archs("cpu", "metal", "wasm"))
 def test_while_another_thread_imports(arch: str, tmp_path: Path) -> None:
-    """On a GPU `qd.init` has a thread for that."""
+    """On a GPU `qd.init` starts a thread that imports."""
     program = f"{LAUNCHING if arch == 'cpu' else ''}held.wait()\nforked(lambda: (add(), print(x[3] > 0)))\n"
     assert output(program, tmp_path, arch, head=SLOW + HEAD) == ["True", "child's status 0"]
 

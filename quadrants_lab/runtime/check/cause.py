@@ -80,7 +80,7 @@ class Cause:
 
     @property
     def ran(self) -> str:
-        """Where the statement ran, and with which operands."""
+        """Says where the statement ran, and with which operands."""
         return ", ".join(filter(None, (self.where, self.operands and f"with {self.operands}")))
 
     def source(self) -> list[str]:

@@ -248,7 +248,7 @@ def _own(step: Step) -> tuple[str, str, Span | None]:
 
 
 def _where(fn: Any) -> Span | None:
-    """Where a Python function begins."""
+    """The source position at which a Python function begins."""
     code = getattr(fn, "__code__", None)
     if code is None:
         return None

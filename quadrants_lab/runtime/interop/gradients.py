@@ -177,7 +177,7 @@ _passed_on = _PassedOn()
 
 
 def passed_on() -> None:
-    """To be called when a gradient that reads the gradients of arrays is launched."""
+    """Call this when a gradient that reads the gradients of arrays is launched."""
     if (node := running_backward()) is not None:
         task = _task()
         before = _passed_on.nodes if _passed_on.task == task else frozenset()

@@ -205,7 +205,7 @@ class Plan(F.Buffers):
         return A.is_wide(memory.operand.shape) is buffer.wide
 
     def unbind_gradients(self) -> None:
-        """Returns gradients that a launch borrowed to their owners."""
+        """Gives gradients that a launch borrowed back to their owners."""
         for unbind in self.unbind:
             unbind()
         self.unbind.clear()

@@ -230,7 +230,7 @@ class Stretch:
             at += head.step
 
     def launch(self, at: int, number: int = 0, label: int = 0) -> PastLaunch:
-        """The launch whose note has this index."""
+        """The launch whose note (entry of the log) has this index."""
         head = self.events[at]
         values = dict(zip(head.names, self.events[at + 1 : at + head.step], strict=True))
         args = values.get("args")
