@@ -53,14 +53,14 @@ class Source:
 
     @contextmanager
     def nest(self) -> Iterator[None]:
-        """A context manager: indents the lines emitted within it by one more step."""
+        """Makes a context whose lines are indented by one more step."""
         self.depth += 1
         yield
         self.depth -= 1
 
     @contextmanager
     def separate(self) -> Iterator[Source]:
-        """A context manager: collects the lines emitted within it in a separate source, its value."""
+        """Makes a context that collects its lines in a separate source, which is its value."""
         part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
         part.ids, self.ids = self.ids, part.ids

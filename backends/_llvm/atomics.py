@@ -203,7 +203,7 @@ def _first_place(b: Body, t: DType, places: str) -> str:
 
 
 def _same_place(b: Body, t: DType, places: str, first: str) -> str:
-    """An i1: whether in all lanes that take part the entry of ``places`` equals ``first``."""
+    """Emits an i1 that is true if, in all lanes that take part, the entry of ``places`` equals ``first``."""
     differs = b.fn.let(f"icmp ne {ty(t, b.width).text} {places}, {b.splat(first, t)}")
     return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
 

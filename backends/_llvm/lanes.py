@@ -121,7 +121,7 @@ class Lanes:
         return self.once(("splat", value), make)
 
     def select(self, cond: str, a: str, b: str, t: DType) -> str:
-        """A vector: in each lane ``a`` if the mask ``cond`` holds there, else ``b``."""
+        """Emits a vector that has in each lane ``a`` if the mask ``cond`` holds there, else ``b``."""
         v = ty(t, self.width).text
         return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
 
@@ -169,11 +169,12 @@ class Lanes:
         return self.fn.call(ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags)
 
     def combined(self, op: str, t: DType, value: str) -> str:
-        """A scalar: all elements of the vector ``value`` combined by the operation of ``buffer op= value``."""
+        """Emits a scalar: all elements of the vector ``value``, combined by the operation of ``buffer op= value``."""
         return value if self.width == 1 else self.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
 
     def taking_part(self, op: str, t: DType, value: str) -> str:
-        """``value`` in the lanes that take part; in other lanes the identity of the operation ``op``."""
+        """Emits a vector with ``value`` in the lanes that take part, and the identity of the operation ``op`` in
+        other lanes."""
         if self.width == 1:
             return value
         rest = identity("add" if op == "sub" else op, t)

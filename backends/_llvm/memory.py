@@ -116,7 +116,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
         return b.fn.let(f"{op} {wraps if op in ('mul', 'shl') else ''}{v} {x}, {y if lanes == 1 else b.splat(y, t)}")
 
     def scaled(op: str, x: str, by: int) -> str:
-        """``x`` times a constant, divided by it, or modulo it, as ``op`` says."""
+        """Emits ``x`` times a constant, divided by the constant, or modulo the constant, as ``op`` says."""
         if by & (by - 1):
             return made(op, x, str(by))
         if op == "urem":

@@ -33,7 +33,7 @@ def once(make: Method[Args]) -> Method[Args]:
 
 
 def text_words(text: str) -> list[int]:
-    """A string literal: UTF-8 with a terminating zero, padded to whole words."""
+    """Encodes a string literal: UTF-8 with a terminating zero, padded to whole words."""
     data = text.encode() + b"\0"
     data += b"\0" * (-len(data) % 4)
     return list(struct.unpack(f"<{len(data) // 4}I", data))

@@ -25,7 +25,7 @@ _lock = forks.lock()
 
 @cache
 def machine(chip: str) -> Machine:
-    """LLVM's target machine."""
+    """LLVM's target machine for the chip."""
     with _lock:
         binding.initialise_all()
         return Machine(TRIPLE, chip, level=3, relocation="pic")

@@ -30,8 +30,9 @@ def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Callable[[], Stage]]:
-    """The stages. "llvm": LLVM IR as emitted; "llvm-opt": optimised LLVM IR; "isa": assembly; "hsaco": the code object,
-    only if LLVM's linker is found. The last two begin with each program's use of registers and memory."""
+    """The stages of code generation. "llvm": LLVM IR as emitted; "llvm-opt": optimised LLVM IR; "isa": assembly;
+    "hsaco": the code object, only if LLVM's linker is found. The last two begin with each program's use of
+    registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
         return gcn.emitted(kernel, options, chip).lines()

@@ -146,8 +146,8 @@ class Unit:
 
 
 class Body(body.Body):
-    """Emits one function. ``unit``: what it shares with others; ``task``: whether it is the function of a task, which
-    has a frame."""
+    """Emits one function. ``unit``: what the functions of the source share; ``task``: whether this is the function
+    of a task, which gets the launch frame."""
 
     type_names = TYPES
     named = True

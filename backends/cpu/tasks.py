@@ -322,5 +322,5 @@ def machine_code(kernel: N.Kernel, options: CompileOptions) -> bytes:
 
 
 def loop_passes(kernel: N.Kernel) -> tuple[bool, bool]:
-    """Two answers: whether LLVM's loop vectoriser runs on this kernel, and whether its loop unroller does."""
+    """Decides whether LLVM's loop vectoriser runs on this kernel, and whether its loop unroller does."""
     return any(t.vectorise for t in kernel.tasks), any(t.unroll for t in kernel.tasks)

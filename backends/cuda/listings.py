@@ -24,8 +24,8 @@ def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:
-    """The stages. "llvm": LLVM IR as emitted; "ptx": optimised PTX; "sass", only if ptxas and nvdisasm are found:
-    machine code, with its use of registers and memory."""
+    """The stages of code generation. "llvm": LLVM IR as emitted; "ptx": optimised PTX; "sass", only if ptxas and
+    nvdisasm are found: machine code, with its use of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int], list[str]]:
         made = module(kernel, options, nvptx.Nvptx(chip))

@@ -28,7 +28,7 @@ def _compute_halves_in_f32() -> None:
 
 @cache
 def machine(chip: int) -> Machine:
-    """LLVM's target machine."""
+    """LLVM's target machine for the chip."""
     with _lock:
         _compute_halves_in_f32()
         binding.initialise_all()

@@ -181,8 +181,8 @@ def _log_pair(s: Scope, x: X) -> tuple[X, X]:
 
 
 def pow(s: Scope, a: X, b: X) -> X:
-    """As in C: 1 if b = 0 or a = 1, even if the other operand is NaN; NaN for a negative base unless the exponent is an
-    integer."""
+    """The power as C defines it: 1 if b = 0 or a = 1, even if the other operand is NaN; NaN for a negative base
+    unless the exponent is an integer."""
     inf, one = s.lit(float("inf")), s.lit(1.0)
     size = a.abs()
     high, low = _log_pair(s, size.max(s.lit(s.tiny)).min(s.lit(s.most)))

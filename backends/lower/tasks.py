@@ -201,7 +201,7 @@ def _in_step(
     t = index.type
 
     def rows(value: int, size: int, range: Range | None = None) -> int:
-        """``value`` rounded down to a multiple of ``size``, a power of two."""
+        """Emits ``value`` rounded down to a multiple of ``size``, a power of two."""
         mask = b.const(-size if t.kind == "i" else (1 << t.bits) - size, t)
         return b.add(N.Op(b.fresh(), t, "and", (value, mask), range=range))
 

@@ -177,7 +177,7 @@ def _others(b: Builder, task: N.Offload) -> N.Stmt:
 
 
 def _unstacked(b: Builder, block: N.Block) -> N.Block:
-    """The block with zeros in place of the arms that use stacks, which are never taken."""
+    """The block with zeros in place of those arms that use stacks; these arms are never taken."""
     out: list[N.Stmt] = []
     for s in block:
         if isinstance(s, N.If) and _uses_stack(s):

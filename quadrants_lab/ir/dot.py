@@ -30,7 +30,8 @@ _ARROWS = {  # kind of an edge -> its attributes
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box: ``title``, then ``lines`` of code, then ``note``. ``kind``: a key of the table of boxes, or ""."""
+    """A box of a graph, with its ``title``, then ``lines`` of code, then a ``note``. ``kind``: a key of the table
+    of boxes, or ""."""
 
     id: str
     title: str

@@ -31,7 +31,7 @@ def mix(x: int) -> int:
 
 
 def draw(seed: int, launch: int, iteration: int, site: int, occurrence: int) -> int:
-    """64 random bits."""
+    """Computes 64 random bits."""
     key = mix(mix(seed + GOLDEN) + launch * GOLDEN)
     return mix(key ^ ((iteration * ITERATION + site * SITE + occurrence * OCCURRENCE) & _MASK))
 

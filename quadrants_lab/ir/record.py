@@ -21,8 +21,8 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True
     ) -> Any:
-        """The decorator. `dataclasses.fields` and `replace` accept what it makes. A subclass of a frozen class must be
-        decorated with this, too, because Python's own decorator does not take the base for frozen."""
+        """Decorates a data class. `dataclasses.fields` and `replace` accept the result. A subclass of a frozen
+        class must be decorated with this, too, because Python's own decorator does not take the base for frozen."""
         if cls is None:
             return partial(dataclass, frozen=frozen, slots=slots, eq=eq, repr=repr)
         home: list[type] = []  # the class that is made, which methods need when they are first called

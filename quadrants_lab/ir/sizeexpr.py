@@ -62,8 +62,8 @@ class SizeVar(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeOp(SizeExpr):
-    """``op``: add, sub, mul, floordiv, mod, min, max; two operands, saturating 64-bit. isqrt(a, 2): the square root of
-    ``a``, rounded up, 0 where ``a`` is negative."""
+    """An operation on two operands, which saturates at 64 bits. ``op``: add, sub, mul, floordiv, mod, min or max;
+    or isqrt(a, 2), the square root of ``a``, rounded up, 0 if ``a`` is negative."""
 
     op: str
     a: SizeExpr

@@ -136,7 +136,7 @@ class SparseMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
+        """The numbers (rows, columns)."""
         n, m = self.matrix.shape
         return int(n), int(m)
 

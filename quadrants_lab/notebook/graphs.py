@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def graph(kernel: Kernel, name: str) -> Drawing:
-    """`Kernel.graph`."""
+    """Implements `Kernel.graph`."""
     if name not in GRAPHS:
         known = ", ".join(GRAPHS)
         raise QuadrantsKeyError(f"a kernel has no graph {name!r}: there are {known}", code="QL0719")

@@ -1,4 +1,4 @@
-"""Forked children can launch whatever other threads of the parent were doing; using what they cannot is an error."""
+"""A forked child can launch kernels, whatever the parent's other threads did; use of a lost device is an error."""
 
 import sys
 from pathlib import Path

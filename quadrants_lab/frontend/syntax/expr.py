@@ -135,7 +135,7 @@ def boolop(cx: Context, node: ast.BoolOp) -> Value:
 
 
 def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
-    """``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
+    """Lowers ``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
     prim = "and" if type(node.op) is ast.And else "or"
 
     def one(*numbers: Number) -> Number:
@@ -179,8 +179,8 @@ def _first_deciding(
 
 
 def conditional(cx: Context, node: ast.IfExp) -> Value:
-    """``a if c else b``: only the chosen one of a and b is evaluated. If one of them is a matrix and the other a
-    number, the number is broadcast."""
+    """Lowers ``a if c else b``: only the chosen one of a and b is evaluated. If one of them is a matrix and the
+    other a number, the number is broadcast."""
     chosen = cx.expr(node.test)
     if chosen.shape:  # element by element; both arms are evaluated
         nodes = (node.test, node.body, node.orelse)
@@ -235,7 +235,7 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
 
 
 def _dict(cx: Context, node: ast.Dict) -> Value:
-    """``{key: value}``, whose keys are known at compile time."""
+    """Lowers ``{key: value}``, whose keys are known at compile time."""
     members: dict[Any, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:  # **other

@@ -333,7 +333,7 @@ class Container(_Tree):
 
 
 class List(Container, Tuple):
-    """A list."""
+    """A list that the kernel makes."""
 
     kind = "list"
     brackets = ("[", "]")
@@ -354,7 +354,7 @@ class List(Container, Tuple):
 
 @dataclass(slots=True, eq=False)
 class Dict(Container):
-    """A dict."""
+    """A dict that the kernel makes."""
 
     members: dict[Any, Value]
     depth: int = field()

@@ -135,7 +135,7 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
 
 
 def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) -> Place:
-    """``t[:]``, the tile itself."""
+    """The value of ``t[:]``, which is the tile itself."""
     match node.slice:
         case ast.Slice(lower=None, upper=None, step=None):
             return value

@@ -52,7 +52,7 @@ class _Slot:
         return [value]
 
     def whole(self, leaves: Iterator[Spec]) -> Spec:
-        """The spec of the whole argument, made from the specs of its leaves."""
+        """The spec (description for the front end) of the whole argument, made from the specs of its leaves."""
         return next(leaves)
 
     def resolved(self, arrays: Iterator[bool]) -> AnySlot:

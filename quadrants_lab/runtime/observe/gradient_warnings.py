@@ -131,7 +131,8 @@ class SeedCheck:
         return any(memory is None or memory.any() for memory in gradients)
 
     def warning(self, call: str) -> GradientWarning:
-        """The warning that all seeds are 0; ``call``: see `no_seed`."""
+        """The warning that all seeds (the gradients from which the reverse kernel starts) are 0; ``call``: see
+        `no_seed`."""
         first = next(iter(self.of.values()))
         spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
         return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span), call)
