@@ -137,8 +137,9 @@ class Body(Lanes, ABC):
         """The value of an `N.Builtin`, an i64."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        """How an atomic on the buffer runs. Returns an i1 that is true at run time if no other thread changes the
-        element meanwhile ("": this is not known), and the address of element 0 ("": the buffer's usual address)."""
+        """Says how an atomic on the buffer runs. Returns the name of an i1 that is true at run time if no other
+        thread changes the element meanwhile ("" if this is not known), and the address of element 0 ("" for the
+        buffer's usual address)."""
         return "", ""
 
     # --- what the function reads from the frame once, in its entry block ----------------------------------------

@@ -280,14 +280,14 @@ _EMPTY = """\
 
 @cache
 def begin_imports() -> None:
-    """Starts the work that needs no device."""
+    """Imports, on another thread, the modules that make PTX; this needs no device."""
     forks.start(import_module, "quadrants_lab.backends.cuda.nvptx", name="imports")
 
 
 @cache
 def warm_up(driver: Any) -> None:
-    """Starts the work that needs a device, once for each driver. Errors are ignored here: they occur again where the
-    result is needed."""
+    """Starts, on other threads, work for the first kernel that needs a device, once for each driver. Errors are
+    ignored here: they occur again when the result is needed."""
     for work in (_load_compiler, _make_generator):
         forks.start(work, driver, name="warm-up")
 

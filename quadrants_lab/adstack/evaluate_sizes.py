@@ -90,9 +90,9 @@ def compiled(
     boxes: Sequence[tuple[S.SizeExpr, S.SizeExpr]], given: str, names: Mapping[str, str],
     fields: Mapping[str, Sequence[int]], shape_of: Callable[[Any], Sequence[int]],
 ) -> Callable[[Sequence[Any]], tuple[tuple[int, int], ...]]:  # fmt: skip
-    """A function from the arguments of a call to the values of ``boxes``, pairs of size expressions that read no data.
-    A Tape calls the function at every launch. ``given``: the names of the function's parameters; ``names`` maps an
-    argument or buffer to its parameter; ``fields`` has the shapes of fields."""
+    """Makes a function of a call's arguments that returns the values of ``boxes``, pairs of size expressions that
+    read no data. A Tape calls this function at every launch. ``given``: the names of the function's parameters;
+    ``names`` maps an argument or buffer to its parameter; ``fields`` has the shapes of fields."""
 
     def text(e: S.SizeExpr) -> str:
         match e:

@@ -62,8 +62,8 @@ def _size(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.Size
 
 
 class _Depth:
-    """Finds the greatest depth of a stack along any path through a block; None means that a run has to count the
-    pushes. ``inside``: see `_size`."""
+    """Finds the greatest depth of a stack along any path through a block, or None if pushes can only be counted by
+    running the code. ``inside``: the reverse slice also pushes to the stack."""
 
     def __init__(self, symbols: Symbols, stack: int, inside: bool) -> None:
         self.symbols = symbols

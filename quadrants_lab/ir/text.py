@@ -23,8 +23,8 @@ _PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a statement's text: the fields that it writes, and their kind (how a value is written). If the text may
-    leave the part out, ``word`` stands in front of it, and ``default`` is the value when it is left out."""
+    """A part of a statement's text: the fields that the part shows, and their kind (how a value is printed). If the
+    text may leave the part out, ``word`` stands in front of it, and ``default`` is the value when it is left out."""
 
     fields: tuple[str, ...]
     kind: str

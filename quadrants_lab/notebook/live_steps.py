@@ -46,9 +46,9 @@ def steps_of(
 
 
 def _entry(logged: Logged, statements: Statements, back: Set[int]) -> list[Any]:
-    """The log entry of a statement: its number (-1: it is not shown); ids and dtypes of the values that it defines; ids
-    of the values that it reads; then, for an access, the buffer and a text for the written value, and for a While its
-    id."""
+    """Describes what a statement writes to the log: its number (-1: it is not shown); ids and dtypes of the values
+    that it defines; ids of the values that it reads; then, for an access, the buffer and a text for the written
+    value, and for a While its id."""
     s = logged.stmt
     defs = [[id, t.name] for id, t in logged.defs]
     if type(s) in QUIET:

@@ -50,7 +50,8 @@ def steps_view(
 
 
 class _Kernel:
-    """The data that the steps of all launches of a plan share. ``at``: the number of the task that is shown first."""
+    """The data that the steps of all launches of one compiled kernel (plan) share. ``at``: the number of the task
+    that is shown first."""
 
     def __init__(self, plan: Plan, file: str) -> None:
         self.kernel, self.file = plan.kernel, file

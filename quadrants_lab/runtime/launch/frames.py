@@ -119,7 +119,7 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
 
 
 def ended_frame(frame: Frame) -> Any:
-    """What is left of a frame after its session has ended: numbers of its last launch."""
+    """Replaces a frame after its session has ended; it holds only numbers of the last launch."""
     number, threads, nbytes = frame.launch_number, frame.stack_threads, frame.stack_bytes()
     return SimpleNamespace(launch_number=number, stack_threads=threads, stack_bytes=lambda: nbytes)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Preparation(Protocol):
-    """What only a gradient's plan has: see `gradient_plan.GradientPlan`."""
+    """The protocol of what only a gradient's plan has: see `gradient_plan.GradientPlan`."""
 
     forward: Any
     stacks: Any
@@ -262,7 +262,8 @@ class Plan(F.Buffers):
 
     @property
     def last_launch(self) -> tuple[Any, ...]:
-        """What `kernel.grad` needs to know of the last launch; restored after a launch that repeats another one."""
+        """The facts about the last launch that `kernel.grad` needs; they are restored after a launch that repeats
+        another one."""
         return self.scratch.last, self.launched, self.frame.launch_number
 
     @last_launch.setter

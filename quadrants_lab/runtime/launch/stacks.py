@@ -165,7 +165,7 @@ class DeviceSizes:
 
     @forks.lazy
     def pre_launch(self) -> PreLaunch:
-        """The kernel that evaluates over the ranges; it is compiled at first use."""
+        """The kernel that evaluates maxima and sums over ranges; it is compiled at first use."""
         from quadrants_lab.passes import pipeline
         from quadrants_lab.pipelines.derivatives import COUNTING
 

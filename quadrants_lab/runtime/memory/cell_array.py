@@ -381,7 +381,8 @@ class SlottedCells(CellArray):
         return data[4 : 4 + 4 * self.slots.count].view(np.uint32), rows
 
     def _taken(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
-        """The indices of the stretches that have slots, and an array whose rows are their elements."""
+        """The indices of the stretches (runs of elements) that have slots, and an array whose rows are their
+        elements."""
         table, rows = self._parts(self._used())
         stretches = np.flatnonzero(table >= FIRST)
         return stretches, rows[table[stretches]]

@@ -216,7 +216,7 @@ class Stretch:
         self.events += (MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
 
     def last_launch(self) -> PastLaunch:
-        """The last launch. If it was interrupted, its note is completed first."""
+        """The last launch of the stretch. If it was interrupted, its note (entry of the log) is completed first."""
         at = self.last()
         self.events += [None] * (at + self.events[at].step - len(self.events))
         return self.launch(at)

@@ -113,8 +113,9 @@ class Keeper:
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
     def room(self, nbytes: int, what: Callable[[], tuple[str, tuple[Label, ...]]]) -> Account:
-        """The account, if it has room for so many bytes. Otherwise, without a budget, raises QL2093, where ``what``
-        says what the bytes are needed for; with a budget that is too small, bytes are only counted from now on."""
+        """Returns the account if it has room for so many bytes. Otherwise it raises QL2093 if there is no budget
+        (``what`` says what the bytes are needed for); if the budget is too small, bytes are only counted from now
+        on."""
         account = self.account
         if not account.fits(nbytes):
             if self.memory is None:

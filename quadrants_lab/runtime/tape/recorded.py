@@ -132,7 +132,7 @@ class Recorded(Launches):
     # --- the gradient ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends recording when the function has returned. Later writes are found by `changed`."""
+        """Ends the recording when the function has returned. `changed` finds writes after this."""
         self._compare_counts()
         record_python_writes(self)
         self._unwatch()

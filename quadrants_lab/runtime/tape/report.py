@@ -87,8 +87,8 @@ class Report:
 
 
 class Result(NamedTuple):
-    """What a Tape says of its last gradient: a function that makes the report, the most bytes that were saved at a
-    time, how many launches and writes from Python ran again, and what was saved, most bytes first."""
+    """What a Tape reports about its last gradient: a function that makes the report, the most bytes that were saved
+    at a time, how many launches and writes from Python ran again, and what was saved, most bytes first."""
 
     report: Callable[[], Report] = Report
     kept_bytes: int = 0

@@ -304,7 +304,8 @@ Boxes = list[tuple[Memory, Region]]
 
 
 class Reads:
-    """Boxes around the elements that were read, by the id of the memory. ``grown``: how often the boxes grew."""
+    """Collects boxes (ranges along each axis) around the elements that were read, by the id of the memory.
+    ``grown``: how often the boxes grew."""
 
     def __init__(self) -> None:
         self.boxes: dict[int, list[Region]] = {}
