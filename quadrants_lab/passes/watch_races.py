@@ -149,8 +149,8 @@ class _Watcher:
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
     def _is_repeatable(self, task: N.Offload, again: N.Offload) -> bool:
-        """Whether the task ``again`` accesses the same elements as ``task``, if it runs after it: it must not read what
-        ``task`` writes."""
+        """Whether the task ``again``, run after ``task``, accesses the same elements as ``task``. This is so if it
+        reads nothing that ``task`` writes."""
         written = touched(task.body, N.Write)
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(again,), next_id=self.b.next_id))
         return not any(

@@ -32,7 +32,7 @@ ALL = {name: p for name, p in {**PROGRAMS, **SEEDED}.items() if p.grad}
 
 
 class Row(NamedTuple):
-    """``kind``: a key of `SAYS`; ``words``: how; ``right``: whose gradient is."""
+    """A row of the table. ``kind``: a key of `SAYS`; ``words``: how; ``right``: whose gradient is right."""
 
     program: str
     file: str

@@ -17,8 +17,8 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``text`` defines kernel k, which computes the field y from x; ``value`` and ``slope`` are y and dy/dx at `X`. The
-    i32 field m holds ones."""
+    """A program: ``text`` defines kernel k, which computes the field y from x; ``value`` and ``slope`` are y and
+    dy/dx at `X`. The i32 field m holds ones."""
 
     text: str
     value: Callable[[np.ndarray], np.ndarray]

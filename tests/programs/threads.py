@@ -291,8 +291,8 @@ PROGRAMS: dict[str, Callable[[int], None]] = {
 
 
 class Together:
-    """``threads`` threads, each of which runs ``turns`` programs; no two begin with the same one. ``errors``: what went
-    wrong, in words. ``now``: the program that each thread is in."""
+    """Runs ``threads`` threads, each of which runs ``turns`` programs; no two begin with the same one. ``errors``:
+    what went wrong, in words. ``now``: the program that each thread is in."""
 
     def __init__(self, threads: int, turns: int) -> None:
         self.errors: list[str] = []

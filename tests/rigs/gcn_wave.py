@@ -25,8 +25,8 @@ def _wide(value: int) -> Array:
 
 
 class Wave:
-    """``v``: registers of each lane; ``s``: of the wave, as numbers. ``lanes`` threads, ``first`` the number of the
-    first one in its group."""
+    """A wave. ``v``: registers of each lane; ``s``: registers of the wave, as numbers. ``lanes`` threads, ``first``
+    the number of the first one in its group."""
 
     def __init__(self, machine: Any, lanes: int, first: int, active: int) -> None:
         self.machine = machine

@@ -38,7 +38,7 @@ on_every_backend = on_one_of("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
 
 @dataclass
 class Ran:
-    """``compiled``: how many kernels and libraries; ``said``: on stderr."""
+    """What a child did. ``compiled``: how many kernels and libraries; ``said``: its text on stderr."""
 
     compiled: int
     said: str
