@@ -183,7 +183,7 @@ class Tape:
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run of the same program. Returns False if it cannot be used again.
-        ``reaches``: whether derivatives flow from its launches to the loss."""
+        ``reaches``: whether its launches pass derivatives on to any memory."""
         if self._once or self.loss._memory.session.finds_lost:
             return False
         if self.loss.recordings is None:
