@@ -150,7 +150,7 @@ def _trace(view: KernelView, prefix: str, trace: str) -> Tree:
 
 
 def _step(view: KernelView, prefix: str, trace: str, n: str) -> Tree | None:
-    """What the pass changed, under a heading with what it guarantees."""
+    """Shows what the pass changed, under a heading with what it guarantees."""
     after = ir(view, trace, n, "ir")
     if after is None:
         return None

@@ -53,7 +53,7 @@ def test_the_text_becomes_code_for_every_system(processor: str, system: str) -> 
 
 
 def test_workers_take_part() -> None:
-    """Each of two chunks waits for the other one, and a single one is told that it is alone."""
+    """Two chunks, on two threads, wait for each other; a single chunk is told that it is alone."""
     x = np.zeros(2, np.float32)
     frame = cpu_rig.bind(cpu_rig.load(AXPY), {"x": x, "y": x})
     parallel = PARALLEL(jit.runtime().address["qd_parallel"])

@@ -291,7 +291,7 @@ def _reduced(rig: Any, op: str, t: str, x: np.ndarray) -> None:
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "i64", "u16"])
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max", "exchange"])
 def test_atomics_on_elements(rig: Any, op: str, t: str) -> None:
-    """Iterations meet on seven elements; old values are used, so nothing is reduced apart."""
+    """Many iterations change the same seven elements and use the old values, so sums cannot be reduced first."""
     n = 5000
     source = parallel(
         f"const {n}",

@@ -1,4 +1,4 @@
-"""Stand-ins for the user's face of the language, and kernels read from the fixtures in `cases`."""
+"""Makes stand-ins for fields, types and funcs, and reads kernels from the fixtures in `cases`."""
 
 import linecache
 import math

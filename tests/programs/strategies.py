@@ -73,7 +73,7 @@ class Scope:
 
 
 class _Writer(Vectors):
-    """``number(low, high)`` draws one, both ends included."""
+    """Writes a random kernel. ``number(low, high)`` draws a number, both ends included."""
 
     def __init__(self, number: Number) -> None:
         self.number = number
