@@ -1,4 +1,5 @@
-"""One folder for each device, and the emitters that devices share.
+"""Compiles kernels for each device: a folder for each device, and folders (``_NAME``) of the emitters that devices
+share.
 
 Every backend gives the runtime and the workbench two things: `Capabilities`, which say how its device differs from
 others, and the `Stage`s of code generation.

@@ -1,5 +1,4 @@
-"""Estimates of what tasks cost, by which devices schedule them: rough cycles of statements, and the number of
-iterations.
+"""Estimates what tasks cost (cycles of their statements, numbers of iterations), so that devices can schedule them.
 
 `PRICES` has a row for each kind of statement. Where a row has a sentence with figures, these were measured on one
 thread of an AMD EPYC of 2022 (Zen 4, AVX-512), in loops of 32 trips. A price above its figure is an older estimate, for
@@ -51,8 +50,8 @@ PRICES: dict[str, Price] = {
     "print": Price(500, 0, 500, "An estimate: a call of the runtime."),
 }
 TRIPS = 16  # trips that are assumed for a loop whose trip count is not known
-# In lanes, a group of iterations waits for the longest. Each row: what determines the trips of an iteration -> trips of
-# the longest divided by the mean trips, and a sentence with what was measured in groups of 64.
+# In lanes, a group of iterations waits for the longest one. Each row has: what determines the trips of an iteration
+# -> the trips of the longest iteration divided by the mean, and a sentence about the measurement in groups of 64.
 LONGEST: dict[str, tuple[float, str]] = {
     "known": (1.0, "All iterations make as many trips, or one more than the iteration before."),
     "data": (2.0, "The bounds are data: 0 to 64 trips, evenly, have 2.0; a geometric distribution has 4.7."),
@@ -65,8 +64,8 @@ _KINDS: dict[type, str] = {
 
 
 def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, bool]:
-    """(cycles, exact). A loop whose trip count is not known counts as one trip, and makes ``exact`` false. ``known``:
-    constants by id, to which this adds those of the block."""
+    """Estimates the cycles of a block; returns (cycles, exact). A loop with an unknown trip count counts as one
+    trip, and makes ``exact`` false. ``known``: constants by id; the block's constants are added to it."""
     known = {} if known is None else known
     known |= constants(block)
     total, exact = 0, True
@@ -103,7 +102,8 @@ _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 
 def inline(task: N.Offload) -> bool:
-    """Whether the task's bounds are computed without reading memory, so that every thread may compute them for itself.
+    """Whether the task's bounds can be computed without reading memory, so that every thread may compute them for
+    itself.
     """
     return all_are(task.bounds, _INLINE)
 

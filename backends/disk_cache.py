@@ -1,4 +1,4 @@
-"""A cache on disk that the processes of one user share: object code, drivers' pipelines, compiled simulations.
+"""Caches object code, drivers' pipelines and compiled simulations on disk, for all processes of one user.
 
 An entry is a file whose name is a hash of everything that its content depends on (`key`). The file begins with that
 key, the length of the content and a checksum, so a damaged or misplaced file counts as absent. Because code from the

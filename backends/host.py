@@ -1,4 +1,4 @@
-"""Host memory with a known alignment."""
+"""Allocates host memory with a known alignment."""
 
 import ctypes
 import struct

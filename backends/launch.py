@@ -1,4 +1,5 @@
-"""How the runtime launches a kernel on any backend: devices, loaded kernels and their launch frames.
+"""Defines the interface by which the runtime launches a kernel on any backend: devices, loaded kernels, and their
+launch frames, which hold the arguments of a launch.
 
     device = open_device(...)                   # a Device, one for each session
     exe = load(kernel, options, cached, keep)   # an Executable; what keep gets is cached in a later process
@@ -113,7 +114,7 @@ class Memory(Protocol):
 
 class Device(ABC):
     """A device. Its launches share an adstack heap of ``heap_bytes`` at ``heap_address``, which only grows.
-    ``read_beyond``: how many bytes beyond the heap's end may be read without a fault."""
+    ``read_beyond``: how many bytes behind the heap's end may be read without a fault."""
 
     read_beyond = 0
 
@@ -136,8 +137,8 @@ class Device(ABC):
 
     @abstractmethod
     def forked(self) -> bool:
-        """Whether the device can still be used in the child of a fork. Call this in the child. If the result is false,
-        nothing may be launched on the device from then on."""
+        """Whether the device can still be used in the child of a fork, where this is called. If not, nothing may be
+        launched on the device from then on."""
 
     def session_ended(self) -> None:
         """Frees the heap, whose memory may keep the device alive. Nothing may be launched afterwards."""

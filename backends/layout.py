@@ -1,4 +1,4 @@
-"""The layout of a launch frame: a block of 64-bit words from which compiled code reads everything that a launch needs.
+"""Lays out a launch frame: a block of 64-bit words from which compiled code reads everything that a launch needs.
 Offsets are in bytes.
 
 A frame begins with a head whose words differ between devices. The words after the head depend on the kernel; this file

@@ -1,5 +1,5 @@
-"""Bindings of LLVM's C functions in llvmlite's library, written so that a process which compiles for days does not
-grow.
+"""Binds LLVM's C functions in llvmlite's library, such that the memory of a process which compiles for days does
+not grow.
 
 llvmlite's own Python modules are not used: importing them takes twice as long as loading LLVM, and three times as long
 as compiling a small kernel. Each module has its own LLVM context, because a context never frees a type or a constant.

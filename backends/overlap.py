@@ -1,4 +1,4 @@
-"""Which arrays of a launch share memory. For n arrays the search takes time proportional to n log n."""
+"""Finds which arrays of a launch share memory. For n arrays the search takes time proportional to n log n."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -24,9 +24,9 @@ def spans(arrays: Sequence[Any]) -> Iterator[Span]:
 
 
 def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yields pairs of indices of arrays that overlap although their kinds of use forbid it. The first array of a pair
-    begins no later than the second. An array that overlaps several others is the second of a pair at least once.
-    ``kinds``: for each array, how it is used."""
+    """Yields pairs of indices of arrays that overlap although a launch may not use them so (it writes one of them,
+    for instance). The first array of a pair begins no later than the second. An array that overlaps several others
+    is the second of a pair at least once. ``kinds``: for each array, how it is used."""
     last = [(-1, 0, 0)] * 4  # for each kind of use: (address space, end, index) of the array that ends last so far
     for space, begin, end, n in sorted(spans):
         kind = kinds[n]

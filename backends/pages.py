@@ -1,4 +1,4 @@
-"""Memory of the host whose pages are allocated only when something other than 0 is written to them.
+"""Allocates host memory whose pages take room only when something other than 0 is written to them.
 
 The operating system reserves addresses for all elements, and allocates a page when it is first written. Linux lists the
 allocated pages in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Without that list, every
@@ -29,7 +29,8 @@ _NORESERVE = 0x4000 if ON_DEMAND else 0x40
 
 
 class Pages:
-    """``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same memory as a numpy array of bytes."""
+    """Allocates ``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same memory as a numpy array
+    of bytes."""
 
     def __init__(self, nbytes: int) -> None:
         if nbytes > MOST_BYTES:

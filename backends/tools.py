@@ -13,8 +13,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
-    """Runs a program with ``given`` as its input; returns its status and output. The program and all processes that it
-    starts have ended when this call returns. Raises TimeoutExpired after ``seconds``."""
+    """Runs a program with ``given`` as its input; returns its status and output after the program and all processes
+    that it started have ended. Raises TimeoutExpired after ``seconds``."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
         try:

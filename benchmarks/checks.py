@@ -49,8 +49,8 @@ def launching(engine: Any, check: str) -> dict[str, float]:
 
 @contextmanager
 def clocked(module: Any, name: str) -> Iterator[list[float]]:
-    """In the ``with``, the list that ``as`` names gets the seconds of each call of the function ``name`` of a module,
-    also if it raises."""
+    """Measures, within a ``with``, the seconds of each call of a module's function ``name``, also of calls that
+    raise; they are appended to the list that ``as`` names."""
     plain, spent = getattr(module, name), []
 
     def call(*args: Any) -> Any:

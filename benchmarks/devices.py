@@ -57,7 +57,7 @@ class Program:
 
 @contextmanager
 def errors_of_the_process() -> Iterator[Callable[[], str]]:
-    """In the ``with``, collects what C code writes to standard error (file descriptor 2)."""
+    """Collects what C code writes to standard error (file descriptor 2) within a ``with``."""
     kept = os.dup(2)
     with tempfile.TemporaryFile("w+") as file:
         os.dup2(file.fileno(), 2)

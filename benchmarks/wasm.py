@@ -1,9 +1,10 @@
 """``python -m benchmarks.wasm [--write]``: measures WebAssembly compared with the CPU backend, for a table of
 docs/wasm.md.
 
-The program is a loop of sines and its gradient, on one thread: on the CPU one iteration at a time and in four lanes, in
-wasmtime the same two ways, and the module with lanes in Node and in Chromium. The cost of checking indices is measured,
-too. Times are CPU times: the least of several launches; in Node the mean of twenty, in Chromium of forty.
+The program is a loop of sines and its gradient, on one thread. It runs on the CPU and in wasmtime, each with one
+iteration at a time and with four in a vector; and in Node and Chromium, with four in a vector. The cost of checking
+indices is measured, too. Times are CPU times: the least of several launches on the CPU and in wasmtime, the mean of
+twenty in Node and of forty in Chromium.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def process(arch: str) -> dict[str, float]:
 
 
 def first(name: str) -> dict[str, float]:
-    """Seconds of the first kernel of a process, for another kernel than that of `process`."""
+    """Seconds of the first kernel of a process, for a different kernel than `process` measures."""
     from benchmarks import engine
     from benchmarks.cases import launch
 

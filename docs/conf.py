@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: `make docs`. As an extension it draws formulas as MathML, for which a browser needs no
+"""Configures Sphinx, which builds these pages (`make docs`). Formulas become MathML, for which a browser needs no
 script from another host."""
 
 import re

@@ -1,4 +1,5 @@
-"""The grammar of the IR's text, from the forms of the statements: the printer shows a placeholder in each gap."""
+"""Writes the grammar of the IR's text from the forms of the statements: the printer prints each form with
+placeholders."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _AFTER_A_WORD = {"int": "n", "Word": "word", "Text": "text", "MaybeId": "id"}
 
 
 def rule(cls: type[N.Stmt]) -> str:
-    """How a statement of this class is written. ``( )?`` is around what may be left out, ``…`` stands for more of
-    the same."""
+    """The grammar rule of a class of statements. Text within ``( )?`` may be left out, ``…`` stands for more of the
+    same."""
     form = "".join(p if isinstance(p, str) else _gap(p) for p in form_of(cls))
     return ("%id: type = " if issubclass(cls, N.Value) else "") + form
 

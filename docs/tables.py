@@ -1,4 +1,4 @@
-"""Parts of the pages that are made from the tables of the compiler: operations, derivatives, codes of messages."""
+"""Makes those parts of the pages that come from the compiler's tables: operations, derivatives, codes of messages."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _PLACES = {
 
 
 class Operations(SphinxDirective):
-    """A table of the operations of one home (qd, qd.math, Matrix) and of one kind (``elementwise``, ``algebra``,
-    ``atomic``, ``rest``)."""
+    """A table of the operations in one namespace (qd, qd.math, Matrix) and of one kind (``elementwise``,
+    ``algebra``, ``atomic``, ``rest``)."""
 
     option_spec = {
         "home": directives.unchanged_required,
@@ -66,7 +66,7 @@ class Operations(SphinxDirective):
 
 
 def kind(row: Builtin) -> str:
-    """Which of the kinds of `Operations` it is."""
+    """The operation's kind, one of those in `Operations`."""
     if row.name.startswith("atomic_"):
         return "atomic"
     if row.name in _ALGEBRA:
@@ -75,7 +75,7 @@ def kind(row: Builtin) -> str:
 
 
 def call(row: Builtin) -> str:
-    """How it is called: a method on ``m``, a constructor by its class."""
+    """A call of the operation as text: a method is called on ``m``, a constructor by its class."""
     home, _, name = row.name.rpartition(".")
     params = [p.replace("=", "=...") for p in row.params]
     if params == ["*"]:
@@ -89,7 +89,7 @@ def call(row: Builtin) -> str:
 
 
 def paragraph(doc: str) -> str:
-    """The first paragraph, as a cell of a table."""
+    """The first paragraph of a docstring, as a cell of a table."""
     return " ".join(doc.split("\n\n")[0].split()).replace("|", "\\|")
 
 
@@ -142,8 +142,8 @@ class Message:
 
 
 class Names(SphinxDirective):
-    """The public names of Quadrants with one ``verdict`` (scripts/names.py): a row each, or, where they say no more
-    than ``same``, a row for all of a module."""
+    """The public names of Quadrants with one ``verdict`` (scripts/names.py). Names that need no note share a row
+    for each module."""
 
     option_spec = {"verdict": directives.unchanged_required}
 
@@ -160,7 +160,7 @@ class Names(SphinxDirective):
 
 
 class Samples(SphinxDirective):
-    """The modules of a ``folder``, each with what its docstring begins with."""
+    """The modules of a ``folder``, each with the first paragraph of its docstring."""
 
     option_spec = {"folder": directives.unchanged_required}
 
@@ -222,7 +222,7 @@ def _raised(node: ast.Call, texts: dict[str, str]) -> Iterator[Message]:
 
 
 def _constants(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """The module's texts by name."""
+    """The string constants of the module, by name."""
     for s in module.body:
         match s:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(value))):
@@ -230,7 +230,7 @@ def _constants(module: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _text(node: ast.expr, texts: dict[str, str]) -> str:
-    """What a text says, with … where it depends."""
+    """The text that an expression makes, with … in place of its variable parts."""
     match node:
         case ast.Constant(value=str(value)):
             return value

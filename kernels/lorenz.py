@@ -67,7 +67,8 @@ def gradient(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndar
 def tangents(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndarray, np.ndarray]:
     """By forward mode: derivatives of the final states by the initial states and by (s, r, b), both (n, 3, 3).
 
-    [i, j, k] is that of component j by component k; a run of all trajectories gives one k.
+    Element [i, j, k] belongs to trajectory i: the derivative of component j by component k. One run of all
+    trajectories gives one k.
     """
     t = Trajectories(states, steps)
     found = []

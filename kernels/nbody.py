@@ -42,7 +42,7 @@ def forces(positions: np.ndarray, masses: np.ndarray, eps: float = 0.125) -> tup
 
 
 def main(n: int = 8, steps: int = 50, dt: float = 0.01) -> list[float]:
-    """A leapfrog orbit under these forces; the total energy after each step, which barely moves."""
+    """Computes a leapfrog orbit under these forces; returns the total energy after each step, which barely changes."""
     qd.init(arch=qd.cpu)
     rng = np.random.default_rng(3)
     p, v, m = rng.normal(size=(n, 3)), 0.1 * rng.normal(size=(n, 3)), np.full(n, 1.0 / n)

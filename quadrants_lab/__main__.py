@@ -1,4 +1,4 @@
-"""`python -m quadrants_lab`: backends, kernels and gradients, from a shell."""
+"""The command line, `python -m quadrants_lab`: lists backends, inspects kernels and checks gradients."""
 
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""`qd.ad`: derivatives of programs of many launches."""
+"""Implements `qd.ad`, which computes derivatives of programs of many launches."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Tape:
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run of the same program. Returns False if it cannot be used again.
-        ``reaches``: whether its launches pass derivatives on to something."""
+        ``reaches``: whether its launches pass derivatives on to any memory."""
         if self._once or self.loss._memory.session.finds_lost:
             return False
         if self.loss.recordings is None:
@@ -338,10 +338,10 @@ class Tape:
                   for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
         # imported here, because it loads the compiler
         from quadrants_lab.lang import doctor
-        from quadrants_lab.runtime.check import compare
+        from quadrants_lab.runtime.check import compare_gradients
 
         with unwatched(), doctor.showing(None) as say:
-            report = compare.check(self._launches, self.loss, fields, say=say)
+            report = compare_gradients.check(self._launches, self.loss, fields, say=say)
         if report.stopped:
             raise KeyboardInterrupt("the check of gradients was stopped before everything was checked")
         for v in report.verdicts:

@@ -1,4 +1,5 @@
-"""`qd.algorithms`: reduce, scan, select, reduce by key and sort, as funcs that are called at the top level of a kernel.
+"""Implements `qd.algorithms`: reduce, scan, select, reduce by key and sort, as funcs to call at the top level of a
+kernel.
 
 They are written in the kernel language and run on every backend. Each outermost loop is a task: tiles of 256 elements
 run in parallel, each in order, then rows of 512 tiles, and a serial task combines one number from each row. The funcs

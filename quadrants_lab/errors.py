@@ -1,4 +1,4 @@
-"""Exception classes, under Quadrants' names, and the text form of a diagnostic.
+"""Defines exception classes, under Quadrants' names, and the text form of a diagnostic.
 
 A diagnostic says what is wrong (with a code that never changes), where (source line and caret), why, and what to do.
 """
@@ -88,7 +88,7 @@ class QuadrantsIndexError(QuadrantsCompilationError, IndexError):
 
 
 class QuadrantsRuntimeError(QuadrantsError, RuntimeError):
-    """Something went wrong while running."""
+    """An error while a program runs."""
 
 
 class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):

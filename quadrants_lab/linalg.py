@@ -1,4 +1,5 @@
-"""`qd.linalg`: solvers for systems of linear equations whose matrix is a kernel. They run on the session's device."""
+"""Implements `qd.linalg`: solvers for systems of linear equations whose matrix is a kernel. They run on the
+session's device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`qd.math`: constants, vector and matrix types, elementary functions, and functions known from shaders."""
+"""Collects `qd.math`: constants, vector and matrix types, elementary functions, and functions known from shaders."""
 
 from math import e, inf, nan, pi  # noqa: F401  # names of this module
 from typing import Any

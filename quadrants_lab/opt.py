@@ -1,4 +1,4 @@
-"""`python -m quadrants_lab opt`: runs passes over the IR text of a kernel."""
+"""Implements `python -m quadrants_lab opt`, which runs passes over the IR text of a kernel."""
 
 import linecache
 import sys

@@ -1,4 +1,4 @@
-"""`qd.profiler`: counts of launches, their times and the bytes that they used, in a session with
+"""Implements `qd.profiler`, which counts launches, their times and the bytes that they used, in a session with
 ``qd.init(kernel_profiler=True)``. The profiler waits for each launch, which makes launches slower."""
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _profile = Profile()  # the profile of the last default session that had a profi
 
 @contextmanager
 def profiling(now: session.Session) -> Iterator[None]:
-    """In the ``with``, launches are added to the profile of the session ``now``."""
+    """Makes a ``with`` in which launches are added to the profile of the session ``now``."""
     global _profile
     _profile = _profiles.setdefault(now, Profile())
     with watch(_profile):

@@ -1,4 +1,4 @@
-"""`qd.simt`: blocks of threads in a parallel loop, and their subgroups."""
+"""Collects `qd.simt`: blocks of threads in a parallel loop, and their subgroups."""
 
 from types import SimpleNamespace
 from typing import Any

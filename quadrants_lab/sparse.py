@@ -1,5 +1,5 @@
-"""`qd.sparse`: fields of structs in which an element becomes active when it is written to; and functions that say how
-much of a sparse field is active and how much memory it takes."""
+"""Implements `qd.sparse`: fields of structs in which an element becomes active when it is written to; and functions
+that say how much of a sparse field is active and how much memory it takes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod

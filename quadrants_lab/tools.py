@@ -1,4 +1,5 @@
-"""`qd.tools`: writes meshes and points as PLY files, and grids of numbers as VTK files, without other packages."""
+"""Implements `qd.tools`, which writes meshes and points as PLY files, and grids of numbers as VTK files, without
+other packages."""
 
 from pathlib import Path
 from typing import Any

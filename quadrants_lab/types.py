@@ -1,4 +1,5 @@
-"""`qd.types`: annotations of kernel arguments, types of values, predicates on dtypes, and Quadrants' enumerations.
+"""Collects `qd.types`: annotations of kernel arguments, types of values, predicates on dtypes, and Quadrants'
+enumerations.
 
 `lang.elsewhere` makes the modules `qd.types.quant`, `qd.types.primitive_types` and `qd.types.enums`.
 """

@@ -1,5 +1,5 @@
-"""The size and the shape of the project, as a table: `make figures`, or python3 scripts/figures.py --write, prints it
-and writes it into docs/architecture.md.
+"""Measures the size and the shape of the project. `make figures`, or python3 scripts/figures.py --write, prints a
+table and writes it into docs/architecture.md.
 
 It reads the files that git lists, as text, and needs nothing beside Python and git. "Code proper" leaves out blank
 lines, comments, docstrings and imports. A circle is a largest group in which each module imports each

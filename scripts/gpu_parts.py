@@ -1,5 +1,5 @@
-"""The parts of `scripts/test_gpu.py` that are not pytest, for a machine with an NVIDIA GPU, by name in PARTS. Each part
-prints its figures; an assertion fails if a figure or result is wrong."""
+"""Runs the parts of `scripts/test_gpu.py` that are not pytest, on an NVIDIA GPU; PARTS lists them by name. Each
+part prints its figures; an assertion fails if a figure or result is wrong."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def loops() -> None:
 
 
 def scatter() -> None:
-    """Times atomic additions to elements whose index is data. For comparison, the same additions with their old values
-    used, so that they cannot be combined."""
+    """Times atomic additions to elements whose index is data; and, for comparison, the same additions if their old
+    values are used, so that they cannot be combined."""
     import numpy as np
 
     start()
@@ -163,8 +163,8 @@ def scatter() -> None:
 
 
 def sums(arch: Any = qd.cuda) -> None:
-    """Times long loops that only add up, and their gradients: the threads of a warp share such a loop. For comparison,
-    the same loops with a number of trips that is not known at compile time, which are not shared."""
+    """Times long loops that only add up, and their gradients: the threads of a warp share such a loop. For
+    comparison it times loops whose number of trips is not known at compile time, which are not shared."""
     import numpy as np
 
     start(arch)

@@ -1,4 +1,4 @@
-"""Parts of `scripts/test_gpu.py` that compare quadrants_lab with CuPy, JAX, and CUDA C by hand on the same GPU."""
+"""Compares quadrants_lab with CuPy, JAX, and CUDA C by hand on the same GPU, as parts of `scripts/test_gpu.py`."""
 
 from __future__ import annotations
 

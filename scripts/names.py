@@ -1,5 +1,5 @@
-"""The table of all public names of the pip package `quadrants`, and whether each is the same, different or absent in
-quadrants_lab.
+"""Makes the table of all public names of the pip package `quadrants`, which says whether each is the same,
+different or absent in quadrants_lab.
 
     python scripts/names.py                        prints the table, for people who come from Quadrants
     python scripts/names.py --walk quadrants       lists the names of a package that this interpreter imports
@@ -61,7 +61,7 @@ def started(name: str) -> Any:
 
 
 def names(package: Any) -> list[str]:
-    """The names that `walk` finds, without internal ones."""
+    """The names that `walk` finds, without internal names."""
     return [line for line in walk(package) if not line.startswith(INTERNAL)]
 
 

@@ -33,8 +33,8 @@ _FORM = re.compile(
 
 
 class Mutation(NamedTuple):
-    """``text`` stands in the file exactly once, and becomes ``instead``; then one of the ``tests`` is to fail.
-    ``module``: of the library that they need, or None."""
+    """A planted mistake: ``text``, which occurs once in the file, becomes ``instead``, and one of the ``tests``
+    must fail. ``module``: of the library that they need, or None."""
 
     name: str
     file: str

@@ -164,7 +164,7 @@ class Interpreted:
     launched: tuple[Arrays, Arrays] | None = None
 
     def of(self, job: Job) -> Interpreted:
-        """The same kernels on the numbers of another job."""
+        """The same two kernels with the numbers of another job."""
         return replace(self, job=job, launched=None)
 
     def run_forward(self, kernel: N.Kernel) -> tuple[Arrays, Result]:

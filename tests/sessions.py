@@ -89,8 +89,8 @@ def ended() -> Iterator[None]:
 
 
 def session_of(params: list[Any], *, autouse: bool = True, **options: Any) -> Any:
-    """A fixture, to be named ``session``: each test runs in a session of each of the parameters; its
-    value is the backend."""
+    """Makes a fixture, to be named ``session``, that runs each test in a session of each parameter; its value is
+    the backend."""
 
     @pytest.fixture(autouse=autouse, params=params)
     def session(request: pytest.FixtureRequest) -> Iterator[str]:

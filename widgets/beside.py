@@ -1,4 +1,4 @@
-"""The Beside pane: two kernels, edits, backends or launches side by side, with what differs marked."""
+"""The Beside pane shows two kernels, edits, backends or launches side by side, and marks what differs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def times(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as text. ``apart`` puts the ratio of the values of two figures into words. ``what``: how the headline
-    calls this ratio, "" if it stands in the table alone."""
+    """A figure as text. ``apart`` puts the ratio of two figures' values into words. ``what``: the headline's name
+    for this ratio, "" if the ratio stands only in the table."""
 
     text: str
     value: float | None = None
@@ -49,7 +49,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two things: a kernel, on a ``backend`` ("": where it ran), with all its launches or with one."""
+    """One of the two kernels that are compared, on a ``backend`` ("": where it ran), with all its launches or with
+    one."""
 
     name: str
     view: KernelView
@@ -75,8 +76,8 @@ class Side:
         return found
 
     def listings(self) -> dict[str, Callable[[], Lines]]:
-        """What makes the source, the IR before it is lowered and the code, by the last part of their requests. A
-        backend has code alone, one launch of several has none of them."""
+        """Functions that make the source, the IR before it is lowered and the code, by the last part of their
+        requests. A side that is a backend has only code; a side that is one launch of several has none."""
         view, made = self.view, dict[str, Callable[[], Lines]]()
         if self.launch is not None:
             return made
@@ -93,8 +94,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sides, the older one first. ``group``, ``name``: in the menu. ``called``: the text by which `Kernel.beside`
-    finds the pair; "" for another kernel, which is passed as an object."""
+    """Two sides, the older one first. ``group`` and ``name`` are their places in the menu. ``called``: the text by
+    which `Kernel.beside` finds the pair; "" for another kernel, which is passed as an object."""
 
     group: str
     name: str
@@ -126,8 +127,8 @@ def others(view: KernelView) -> dict[str, Pair]:
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``key``: that comparison; ``key/what``: the difference of two listings; ``key/what/0`` and
-    ``.../1``: one of the two."""
+    """The part of the pane that a request asks for: ``""`` everything; ``key`` one comparison; ``key/what`` the
+    difference of two listings; ``key/what/0`` and ``.../1`` one of the two listings."""
     pairs = others(view)
     if not pairs:
         return empty(NOTHING)
@@ -153,8 +154,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
 
 
 def beside(a: Side, b: Side, prefix: str = "") -> Tree:
-    """Two sides: first the figures, then listings, of which a row of buttons chooses one; without a ``prefix`` for
-    requests all that differ, folded."""
+    """Shows two sides: first the figures, then one listing, which a row of buttons chooses. Without a ``prefix``
+    for requests it shows all listings that differ, folded."""
     left, right = a.figures(), b.figures()
     rows: list[list[Tree]] = []
     for name in dict.fromkeys((*left, *right)):
@@ -189,7 +190,7 @@ def _apart(a: Side, one: Figure | None, b: Side, two: Figure | None) -> str:
 
 
 def _said(a: Side, left: Mapping[str, Figure], b: Side, right: Mapping[str, Figure], sources: bool) -> str:
-    """How the launches compare, how many figures differ, and whether the source does."""
+    """Says how the launches compare, how many figures differ, and whether the source differs."""
     shared = {name: (x, right[name]) for name, x in left.items() if name in right}
     said = [f"{y.what} {y.apart(y.value / x.value)}" for x, y in shared.values() if y.what and x.value and y.value]
     names = left.keys() | right.keys()
@@ -222,7 +223,7 @@ def _stacks(view: KernelView) -> Iterator[tuple[str, Figure]]:
 
 
 def _launched(launch: LaunchView, run: BackendRun | None, on_a_backend: bool) -> Iterator[tuple[str, Figure]]:
-    """``run``: the launch as it was repeated on a backend."""
+    """The figures of a launch. ``run``: the launch as it was repeated on a backend."""
     if on_a_backend and run is None:
         return
     took = run.took if on_a_backend and run else launch.warm

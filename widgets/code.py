@@ -1,4 +1,4 @@
-"""The code of the kernel on each backend, stage by stage, with its size."""
+"""The Code pane shows the kernel's code on each backend, stage by stage, with its size."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ HELPERS = {
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``mode/n``: the code of stage n; ``mode/sizes``: a table of the sizes of stages that were made; ``mode/all``:
-    the same table, after making all stages."""
+    """The part of the pane that a request asks for: ``mode/n`` the code of stage n; ``mode/sizes`` a table of the
+    sizes of stages that were made; ``mode/all`` the same table, after making all stages."""
     match rest:
         case [mode, n] if mode in view.code and n.isdigit():
             stages = view.code[mode]
@@ -52,8 +52,8 @@ def stage_code(stage: StageView) -> Tree:
 
 
 def folded(lines: Sequence[Line], language: str) -> list[tuple[int, int, str]]:
-    """What the user has not written, as (begin, end, text): helper functions, and lines without a source line, such as
-    the bounds and the loads from the launch frame."""
+    """The lines to fold, because the user has not written them, as (begin, end, text): helper functions, and lines
+    without a source line, such as loads from the launch frame (of arguments)."""
     helpers = list(_helpers(lines, language))
     inside = {n for begin, end, _ in helpers for n in range(begin, end)}
     out, begin = list(helpers), 0
@@ -97,7 +97,7 @@ def sizes(stages: Sequence[StageView]) -> Tree:
 
 
 def backends(view: KernelView) -> list[str]:
-    """The backends that can make its code, the one where it ran first."""
+    """The backends that can make the kernel's code; the backend on which it ran comes first."""
     return list(dict.fromkeys(s.backend for stages in view.code.values() for s in stages))
 
 
@@ -126,7 +126,7 @@ def size_of(view: KernelView, backend: str) -> str:
 
 
 def problems(stages: Sequence[StageView]) -> list[str]:
-    """A line for each stage that cannot be made, and one for the number of stages that were not made yet."""
+    """Lists, a line each, the stages of code generation that failed, and how many stages were not made yet."""
     found = [f"{s.name}: {s.known.problem.splitlines()[0]}" for s in stages if s.known and s.known.problem]
     if waiting := sum(s.known is None for s in stages):
         found.append(f"{waiting} not made yet: code is made when somebody looks at it")

@@ -1,4 +1,4 @@
-"""The difference of two texts of IR, in which renumbered values count as equal.
+"""Computes the difference of two texts of IR, in which renumbered values count as equal.
 
 Lines are paired by their text and then, in the gaps, by their text without numbers. A value's number on the left maps
 to the number at the same place in the first pair with it; a pair is equal if all its numbers agree with this map. The

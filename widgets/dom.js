@@ -1,4 +1,4 @@
-// What all scripts share: elements, keys, and how a drawing is moved and enlarged.
+// All scripts share these functions: they make elements, read keys, and let the user move and enlarge drawings.
 
 const NS = "http://www.w3.org/2000/svg";
 

@@ -1,6 +1,6 @@
-// A graph, whose boxes Python has placed (`graph.drawing`). Edges, frames and outlines are a few paths; the
-// text of a box is drawn if it is in view and large enough to read. Of a folded loop only the header stays,
-// and empty space closes up.
+// Draws a graph whose boxes Python has placed (`graph.drawing`). Edges, frames and outlines are a few paths; the
+// text of a box is drawn if it is in view and large enough to read. Of a folded loop only the header stays, and
+// empty space closes up.
 
 const CLOSED = 30;
 const SIZE = 12, READABLE = 0.92, MOST_TITLED = 400; // pixels of text; the scale at which it has 11; boxes

@@ -1,4 +1,4 @@
-"""Graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
+"""Draws graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -92,8 +92,8 @@ def _path(points: Sequence[Point], kind: str) -> str:
 
 
 def _arrow(points: Sequence[Point], kind: str) -> str:
-    """The arrow at the end of a path: to the side if the path ends in that direction, else downwards; and a hollow one
-    at its begin, back, if a derivative flows there."""
+    """Draws the arrow at the end of a path, to the side if the path ends in that direction, else downwards. If a
+    derivative flows back along the path, a hollow arrow points back at its begin."""
     (px, py), (x, y) = points[-2:]
     if kind in BESIDE:
         way = 1 if x > px else -1
@@ -125,7 +125,7 @@ def drawing(graph: GraphView, live: bool = True) -> dict[str, Any]:
 
 
 def _inside(parts: Sequence[Part]) -> Iterator[str]:
-    """All nodes in the parts, in order."""
+    """All nodes of the given parts of a graph, in order."""
     for part in parts:
         if isinstance(part, str):
             yield part

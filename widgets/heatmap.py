@@ -1,4 +1,5 @@
-"""Arrays as pictures: a square for each element, or for each block of elements, and a bar of colours with its numbers.
+"""Draws arrays as pictures: a square for each element, or for each block of elements, and a bar of colours with its
+numbers.
 
 The squares are a PNG in a data URI, for pages that strip scripts and inline SVG.
 """
@@ -62,7 +63,7 @@ def one(view: ArrayView, request: str, at: int) -> Tree:
 
 
 def still(view: ArrayView) -> Tree:
-    """The picture of the first slice alone, for pages without scripts."""
+    """The picture of only the first slice, for pages without scripts."""
     return picture(view, view.picture.first) if view.picture is not None else ()
 
 

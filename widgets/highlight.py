@@ -1,4 +1,4 @@
-"""Syntax colours as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
+"""Colours code as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
 
 import html
 import re
@@ -66,7 +66,7 @@ _NUMBERED = re.compile(r"(?<=[A-Za-z_.%$@!])\d+")  # the number of a name in LLV
 
 @lru_cache(maxsize=1 << 13)  # most lines of code differ in the numbers of values alone
 def _tokens(text: str, language: str) -> list[tuple[str, int]]:
-    """(kind, length) of each token; kind "" for a stretch that has none."""
+    """(kind, length) of each token; kind "" for text between tokens."""
     found = [("", 0)]
     for _, token, part in _lexer(language).get_tokens_unprocessed(text):
         if (kind := _kind(token)) or found[-1][0]:

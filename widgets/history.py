@@ -1,4 +1,5 @@
-"""The History pane: times and sizes of each run of the cell, as a table and plots; the edit between two runs."""
+"""The History pane shows times and sizes of each run of the cell, as a table and plots, and the edit between two
+runs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,7 +25,8 @@ _WIDTH, _HEIGHT = 150, 44  # of a plot, in pixels
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``n``: what run n changed in the source; ``n/source``: the source of run n."""
+    """The part of the pane that a request asks for: ``""`` everything; ``n`` what run n changed in the source;
+    ``n/source`` the source of run n."""
     edits = view.edits
     if not edits:
         return empty("no run of a %%qdkernel cell with this kernel was recorded")

@@ -1,4 +1,5 @@
-"""The live widget: it contains as many answers as a notebook can hold, and asks Python for the others."""
+"""The live widget of the inspector: it contains as many panes as a notebook can hold, and asks Python for the
+others."""
 
 import re
 from collections.abc import Callable

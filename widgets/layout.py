@@ -1,4 +1,4 @@
-"""The layout of a control-flow graph: from top to bottom, the arms of a branch beside each other, a loop in a frame.
+"""Lays out a control-flow graph: from top to bottom, the arms of a branch beside each other, a loop in a frame.
 
 Control flow is structured, so no search is needed: each part lies below the one before it, and edges run where there
 are no boxes. 2,000 boxes take a few hundredths of a second.
@@ -18,9 +18,9 @@ _BESIDE = 190.0  # between a column and its side
 
 @dataclass(slots=True)
 class Layout:
-    """Places in pixels, y downwards, with the origin at the top left. ``nodes``: centres. ``edges``: the points of a
-    path (straight where x or y is constant, else curved) and the place of the label. ``frames``: (cluster, x0, y0, x1,
-    y1), outer ones before inner ones."""
+    """The places of a graph's parts, in pixels, y downwards, with the origin at the top left. ``nodes``: centres.
+    ``edges``: the points of a path (straight where x or y is constant, else curved) and the place of the label.
+    ``frames``: (cluster, x0, y0, x1, y1), outer ones before inner ones."""
 
     width: float
     height: float
@@ -36,8 +36,8 @@ def layout(graph: GraphView, sizes: Mapping[str, Point]) -> Layout:
 
 
 class _Placer:
-    """``known``: id of a loop or branch -> its size. ``lanes``: box that is an arm by itself -> the x at which its edge
-    passes the other arm. ``headed``: header of a loop -> its frame."""
+    """Places the parts of a graph. ``known``: id of a loop or branch -> its size. ``lanes``: box that is an arm by
+    itself -> the x at which its edge passes the other arm. ``headed``: header of a loop -> its frame."""
 
     def __init__(self, graph: GraphView, sizes: Mapping[str, Point]) -> None:
         self.sizes = sizes
@@ -71,7 +71,7 @@ class _Placer:
         return max((w for _, _, (w, _) in rows), default=0.0), max((y + h for _, y, (_, h) in rows), default=0.0)
 
     def rows(self, parts: Sequence[Part], second: float) -> Iterator[tuple[Part, float, Point]]:
-        """The parts with their tops and sizes."""
+        """The parts of a column, each with its top and its size."""
         y = 0.0
         for n, part in enumerate(parts):
             y = max(y, second) if n == 1 else y

@@ -1,6 +1,6 @@
-// A listing, of which only the rows in view are elements. Data (`live.lines`): t, for each line "source line,
-// statement, statement whose adjoint it computes, HTML"; folds, [begin, end, text]; for a difference also r,
-// the right side, and h, the hunks.
+// Draws a listing, of which only the rows in view are HTML elements. Its data (`live.lines`) are: t, for each line
+// "source line, statement, statement whose adjoint it computes, HTML"; folds, [begin, end, text]; for a difference
+// also r, the right side, and h, the hunks.
 
 const OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };

@@ -1,4 +1,4 @@
-"""Trees as HTML for the live widget: classes for the style sheet, and data for the scripts.
+"""Writes trees (`tree`) as HTML for the live widget, with classes for the style sheet and data for the scripts.
 
 Each block, row, option and line of a listing begins on a line of its own. `pack.py` stores each line once.
 """
@@ -47,7 +47,7 @@ def data(value: object) -> str:
 
 
 def spread(value: Mapping[str, object], name: str, rows: Iterable[object]) -> str:
-    """JSON as `data`, with a list of this name in which each of the rows is a line of its own."""
+    """JSON like that of `data`, with one more list of the given name, whose rows stand on lines of their own."""
     lines = ",\n".join(map(data, rows))
     return f"{data(value)[:-1]},&quot;{name}&quot;:[\n{lines}\n]}}"
 
@@ -58,7 +58,7 @@ def element(tag: str, attributes: Mapping[str, str], inner: str = "") -> str:
 
 
 class Html:
-    """A writer of HTML. A subclass changes `look`, and what it shows otherwise."""
+    """Writes trees as HTML. A subclass changes `look`, and the methods for what it shows in another way."""
 
     def look(self, kind: str) -> dict[str, str]:
         """The attributes of an element of that kind."""

@@ -1,4 +1,5 @@
-"""The Backends pane: the kernel's differences, times, code and stacks on each backend, or why it did not run there."""
+"""The Backends pane shows the kernel's differences, times, code and stacks on each backend, or why it did not run
+there."""
 
 from collections.abc import Sequence
 
@@ -26,7 +27,8 @@ ASK = "Run the cell with --arch cpu,c (and others) to compare values, gradients 
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """A row for each backend, with or without a device; ``all``: after making the code of each."""
+    """The pane: a row for each backend, with or without a device. The request ``all`` first makes the code of each
+    backend."""
     if rest == ["all"]:
         for later in view.later():
             later.make()

@@ -1,5 +1,5 @@
-"""The data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees.
-What takes long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
+"""Defines the data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees. What takes
+long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ Bar: TypeAlias = "tuple[int, float, float, int, int, int]"
 
 @dataclass(slots=True)
 class TimelineView:
-    """Bars on ``tracks`` over a common axis, and what was kept meanwhile. ``bars``: track, begin, end, index in
-    ``names``, bytes kept, index of the launch whose gradient it is (-1: none). ``timed``: the axis has seconds, else
-    launches. ``cuts``: (place, seconds) of pauses that were cut out."""
+    """Bars on ``tracks`` over a common axis, and the bytes kept meanwhile. ``bars``: track, begin, end, index in
+    ``names``, bytes kept, index of the launch whose gradient it is (-1: none). ``timed``: the axis has seconds,
+    else launches. ``cuts``: (place, seconds) of pauses that were cut out."""
 
     title: str
     tracks: list[str]
@@ -457,11 +457,11 @@ class KernelView:
 
     @property
     def seconds(self) -> float:
-        """The seconds of its launches together."""
+        """The sum of the seconds of the kernel's launches."""
         return sum(x.seconds for x in self.launches)
 
     def later(self) -> Iterator[Lazy[Any]]:
-        """All lazy values."""
+        """All values that are made when they are first shown."""
         yield from self.lowered.values()
         for stages in self.code.values():
             yield from stages

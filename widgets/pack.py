@@ -1,5 +1,5 @@
-"""The inspector without a kernel: its answers compressed, the files for the browser that read them, and one HTML page
-with all panes that needs no network.
+"""Packs the inspector for use without a running kernel: its panes compressed, the browser's scripts that read them,
+and one HTML page with all panes that needs no network.
 
 Answers share most of their lines (`live.py` begins one for each row), because a pass changes only few lines of a
 kernel. So each line is stored once, and an answer is a list of line numbers. `unpack` in loader.js joins them again.
@@ -38,13 +38,13 @@ def script() -> str:
 
 
 def short(script: str) -> str:
-    """The script without comments and indentation."""
+    """A JavaScript text without its comments and indentation."""
     return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", script)
 
 
 @cache
 def style() -> str:
-    """The style sheet, with the colours of verdicts, and those of what is counted."""
+    """The style sheet, with the colours of verdicts and of counted things."""
     levels = (f".qdi .{level}{{--qd-level:{colour}}}" for level, (_, colour) in LEVELS.items())
     counted = (f".qdi .{colour_of(n)}{{color:{colour}}}" for n, colour in enumerate(COLOURS))
     return "".join(((HERE / "inspector.css").read_text(encoding="utf-8"), *levels, *counted))
@@ -120,7 +120,7 @@ def _statements(view: KernelView) -> int:
 
 @contextmanager
 def only_ready() -> Iterator[None]:
-    """Within the with, panes only show what is ready."""
+    """Makes a ``with`` in which panes show only what is ready."""
     token = ONLY_READY.set(True)
     try:
         yield
@@ -129,8 +129,8 @@ def only_ready() -> Iterator[None]:
 
 
 def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> dict[str, str]:
-    """All answers. A thread makes all lazy values meanwhile, which mostly waits for the process that makes code; what
-    is measured is made before. ``say`` is told what is made."""
+    """The answers to all requests. Meanwhile a thread makes all lazy values, mostly code, which another process
+    makes; values that are measured are made before. ``say`` is called with what is being made."""
     for measured in (x.roofline for kernel in view.kernels for x in kernel.launches if x.roofline):
         say(f"{measured.name} of {measured.backend}")
         measured.make()
@@ -195,7 +195,8 @@ def small_answers(view: CellView) -> dict[str, str]:
 
 
 def pack(found: dict[str, str]) -> list[object]:
-    """A list of the lines, and request -> numbers of the lines of its answer."""
+    """Packs answers: returns a list of all their lines, and for each request the numbers of the lines of its
+    answer."""
     numbers: dict[str, int] = {}
     made = {
         request: [numbers.setdefault(piece, len(numbers)) for piece in markup.split("\n")]
@@ -205,7 +206,7 @@ def pack(found: dict[str, str]) -> list[object]:
 
 
 def unpack(packed: Any) -> dict[str, str]:
-    """The answers that `pack` was given."""
+    """The inverse of `pack`."""
     pieces, made = packed
     return {request: "\n".join(pieces[n] for n in numbers) for request, numbers in made.items()}
 

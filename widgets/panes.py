@@ -1,4 +1,4 @@
-"""The inspector's panes: each is a function from a kernel's view and a request to a tree.
+"""Lists the inspector's panes: each is a function from a kernel's data and a request to a tree.
 
 A request is a path ``kernel/pane/rest``. A tree contains further requests (`tree.requests`): the live widget sends them
 to Python, an exported page contains their answers.
@@ -32,9 +32,9 @@ Render = Callable[[KernelView, str, Sequence[str]], Tree]  # view, prefix "kerne
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """``title``: of its tab, if it has a ``tab``; others are only requested by other panes. ``answer``: the pane in a
-    sentence, which stands above it, "" if it has nothing to show. ``needs``: the data of a cell without which there is
-    no such pane. ``of_code``: it shows what was made of the code."""
+    """A pane of the inspector. ``title``: the title of its tab, if it has a ``tab``; a pane without a tab is only
+    requested by other panes. ``answer``: makes a sentence that stands above the pane, "" if the pane has nothing to
+    show. ``needs``: the data of a cell that the pane needs. ``of_code``: whether the pane shows code or IR."""
 
     title: str
     make: Render

@@ -1,4 +1,5 @@
-"""The Passes pane: every pass from source to sized IR, what each changed, and the difference between any two."""
+"""The Passes pane shows every pass from source to IR with sized stacks, what each changed, and the difference
+between any two."""
 
 from __future__ import annotations
 
@@ -49,9 +50,10 @@ def delta(change: tuple[int, int] | None) -> Tree:
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``trace``: the list of passes of that trace; ``trace/n``: what pass n changed;
-    ``trace/n/given`` and ``trace/n/ir``: the IR before and after it; ``trace/n/since/other/m/given`` or ``.../ir``: how
-    the IR after it differs from another."""
+    """The part of the pane that a request asks for: ``""`` everything; ``trace`` the list of passes of that trace;
+    ``trace/n`` what pass n changed; ``trace/n/given`` and ``trace/n/ir`` the IR before and after pass n;
+    ``trace/n/since/other/m/given`` or ``.../ir`` how the IR after pass n differs from the IR before or after pass m
+    of the trace ``other``."""
     if not view.traces:
         return empty(NONE)
     names = [*view.traces, *view.lowered]
@@ -89,8 +91,8 @@ def answer(view: KernelView) -> str:
 
 
 def irs(view: KernelView, prefix: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each trace (name of a pass, request for the IR after it, behind ``prefix``) of the passes that changed
-    something. A lazy trace has one pass."""
+    """For each trace, the passes that changed something, each as (name, request for the IR after the pass; it
+    begins with ``prefix``). A trace that is not made yet has one pass."""
     made = [
         (trace, [(s.name, f"{prefix}{trace}/{n}/ir") for n, s in enumerate(steps) if not n or changed(view, s)])
         for trace, steps in view.traces.items()
@@ -148,7 +150,7 @@ def _trace(view: KernelView, prefix: str, trace: str) -> Tree:
 
 
 def _step(view: KernelView, prefix: str, trace: str, n: str) -> Tree | None:
-    """What the pass changed, under a heading with what it guarantees."""
+    """Shows what the pass changed, under a heading with what it guarantees."""
     after = ir(view, trace, n, "ir")
     if after is None:
         return None

@@ -1,4 +1,4 @@
-"""The program under a Tape as a graph to draw: launches in a column, in the order in which they ran, and the fields
+"""Draws the program under a Tape as a graph: launches in a column, in the order in which they ran, and the fields
 beside them."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def seconds_of(report: Report) -> dict[int, list[float]]:
 
 
 def program(report: Report, file: str = "") -> GraphView:
-    """The graph. ``file``: the file whose lines are tied to the launches of its kernels."""
+    """Draws the graph of a program. ``file``: the source file whose lines are tied to the launches of its kernels."""
     graph, took = report.program(), seconds_of(report)
     line_of = {x.kernel: int(x.place.rpartition(" ")[2]) for x in report.ran if x.place.startswith(f"{file},")}
     nodes, edges = list[NodeView](), list[EdgeView]()

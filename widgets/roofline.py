@@ -1,4 +1,5 @@
-"""How near launches are to the limits of their device: the roofline as a chart, with a sentence for each launch."""
+"""Shows how near launches are to the limits of their device: the roofline as a chart, with a sentence for each
+launch."""
 
 from collections.abc import Sequence
 from math import ceil, floor, log10

@@ -1,4 +1,4 @@
-"""The Run pane: times, arguments and results of each launch, on one or several backends."""
+"""The Run pane shows times, arguments and results of each launch, on one or several backends."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -140,5 +140,6 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), reques
 
 
 def _note(a: ArrayView) -> Tree:
-    """Stands beside the name: behind the values, "2 more read" is one phrase."""
+    """The note about arrays. It stands beside the name, because behind the values "2 more read" would be read as
+    one phrase."""
     return [" ", muted(a.note)] if a.note else ""

@@ -1,4 +1,4 @@
-// Search in the parts of a pane, and the list of keys.
+// Searches in the parts of a pane, and shows the list of keys.
 
 const HELP = [
   ["Tab, Shift Tab", "from one control to the next; lists, listings and graphs are one stop each"],

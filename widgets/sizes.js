@@ -1,5 +1,5 @@
-// The expression of each stack's depth, evaluated again while the user moves sliders for its leaves. A node
-// from Python (`sizes.py`) is [op, text, children, value, role, note, key].
+// Evaluates the expression of each stack's depth again while the user moves sliders for its leaves. A node from
+// Python (`sizes.py`) is [op, text, children, value, role, note, key].
 
 const OPS = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, min: Math.min, max: Math.max,
   floordiv: (a, b) => b ? Math.floor(a / b) : 0, mod: (a, b) => b ? a - b * Math.floor(a / b) : 0,

@@ -1,5 +1,5 @@
-"""The pane of stack sizes: the expression (SizeExpr) of each stack's depth as a tree, with the values at this launch
-and sliders that change the leaves."""
+"""The pane of stack sizes shows the formula (SizeExpr) of each stack's depth as a tree, with the values at this
+launch and sliders that change the leaves."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,8 @@ _WIDTHS = {"u1": 0, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "i64": 8, "u
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``seen``: also the depths that traced iterations of the launch reach."""
+    """The part of the pane that a request asks for: ``""`` everything; ``seen`` also the depths that traced
+    iterations of the launch reach."""
     shown = [s for s in view.stacks if s.size is not None]
     if not shown:
         launched = bool(view.traces.keys() - {"forward"})

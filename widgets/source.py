@@ -1,4 +1,5 @@
-"""The Linked pane: source, IR after any pass, and code of any backend side by side, with matching lines marked."""
+"""The Linked pane shows source, IR after any pass, and code of any backend side by side, with matching lines
+marked."""
 
 from __future__ import annotations
 
@@ -90,8 +91,8 @@ def margin(view: KernelView) -> dict[int, list[Word]]:
 
 
 def _badge(stacks: Sequence[StackView], free: Sequence[Note]) -> Word:
-    """Of one stack its name and depth, of several their number; a narrow column shows the number alone. A name of the
-    compiler's own does not stand there."""
+    """The badge of a line: the name and depth of its only stack, or the number of its stacks. A narrow column shows
+    only the number. Names that the compiler made are left out."""
     depths = ["?" if s.depth is None else f"{s.depth:,}" for s in stacks]
     rows = [f"{s.name}: depth {depth}, {s.reason}; {s.how}" for s, depth in zip(stacks, depths, strict=True)]
     rows += [f"{note.name}: no stack, {note.why}" for note in free]

@@ -1,4 +1,5 @@
-"""The Stacks pane: the launch report, the values that need no stack, and the SCC graph behind the depths."""
+"""The Stacks pane shows a gradient's stacks and their sizes, the values that need no stack, and the graph from
+which the depths follow (SCC)."""
 
 from collections.abc import Sequence
 
@@ -45,7 +46,7 @@ def answer(view: KernelView) -> str:
 
 
 def tables(view: KernelView) -> Tree:
-    """The pane without its graphs."""
+    """The tables of the pane, without its graphs."""
     keeps: Tree = [head("Values that the launch keeps, because it overwrites them"), kept(view)] if view.kept else ()
     none: Tree = [head("Values without a stack"), free(view)] if view.free else ()
     return [head("Stacks of the last gradient launch"), report(view), keeps, backends(view), none]

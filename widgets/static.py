@@ -1,4 +1,5 @@
-"""The static copy of the inspector, without kernel and scripts, for saved notebooks, nbconvert and web viewers.
+"""Writes the static copy of the inspector, without kernel and scripts, for saved notebooks, nbconvert and web
+viewers.
 
 It only uses HTML that strict sanitizers keep: details, tables, inline style, images as data URIs. Colours are readable
 on white and on dark grey, because the page's theme is unknown.
@@ -108,7 +109,8 @@ def _colour(kind: str) -> str:
 
 
 class Static(Html):
-    """Inline styles instead of classes; listings are text, graphs are images, and controls are left out."""
+    """Writes HTML with inline styles instead of classes; listings are text, graphs are images, and controls are
+    left out."""
 
     def __init__(self, limits: Limits = LIMITS[0]) -> None:
         self.limits = limits
@@ -150,7 +152,8 @@ class Static(Html):
         return f'{head}<div style="margin:4px 0 10px 14px">{body}</div></details>'
 
     def lines(self, x: Lines) -> str:
-        """As many lines as the limits allow; if not all fit, from shortly before the first statement."""
+        """A listing with as many lines as the limits allow; if not all fit, it begins shortly before the first
+        statement."""
         rows = [esc(line.text) for line in x.lines]
         if x.numbers == "source":
             notes = {n: self.write(words) for n, words in x.notes.items()}
@@ -169,7 +172,7 @@ class Static(Html):
         return f'<pre style="{STYLE["pre"]}">' + "\n".join(rows) + "</pre>"
 
     def difference(self, x: Difference) -> str:
-        """The two in one column."""
+        """The difference of two listings in one column."""
         return self.pre([self.write(row) for row in unified(x.before.lines, x.after.lines, self.limits.change)])
 
     def graph(self, x: Graph) -> str:

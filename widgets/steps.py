@@ -1,5 +1,5 @@
-"""The Steps pane: the trace of one iteration, forward and reverse, with its stacks as columns and linked to the
-source."""
+"""The Steps pane shows the trace of one iteration, forward and reverse, with its stacks as columns and linked to
+the source."""
 
 import json
 import re
@@ -29,10 +29,10 @@ MOST_LAUNCHES = 12  # in a menu; of more launches one gives the number, and an e
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: the launch with this `LaunchSteps.id`, its
-    task number, and the iteration (lane "" is the one that adds most to a gradient, or the first);
-    ``launch/task/lane/where``: the window around a place, for the script; ``launch/task/lane/where/open``: everything,
-    opened at that place."""
+    """The part of the pane that a request asks for. ``""``: everything. ``launch``, ``launch/task``,
+    ``launch/task/lane``: the launch with this `LaunchSteps.id`, its task with this number, and this iteration (lane
+    "" is the iteration that adds most to a gradient, or the first). ``launch/task/lane/where``: the steps around a
+    place, for the script. ``launch/task/lane/where/open``: everything, opened at that place."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
@@ -98,7 +98,7 @@ def _by_number(steps: StepsView, prefix: str, shown: str) -> Tree:
 
 
 def _not_kept(steps: StepsView, asked: str) -> str:
-    """Why a launch cannot be followed, and which ones near it can."""
+    """Says why a launch cannot be followed, and which launches near it can."""
     mode, of = ("forward", "launch") if asked.endswith("f") else ("gradient", "gradient of launch")
     number = asked.removesuffix("f")
     if not number.isdecimal():
@@ -167,8 +167,8 @@ def step_data(trace: StepTrace) -> dict[str, object]:
 
 
 def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
-    """(number, line, statement, value) of each step. Of a long iteration only the first ones, those around the wanted
-    one, and the last ones, with rows in between that say how many are left out."""
+    """A row (number, line, statement, value) for each step. A long iteration shows only its first steps, the steps
+    around the wanted one, and its last steps; rows in between say how many are left out."""
     out = []
     for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]

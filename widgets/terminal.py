@@ -1,4 +1,4 @@
-"""The inspector in a terminal: trees drawn by rich."""
+"""Shows the inspector in a terminal: draws trees (`tree`) by rich."""
 
 import sys
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # only the nu
 
 
 def cell(view: CellView) -> RenderableType:
-    """All kernels of a cell; only the steps for a view that opens there."""
+    """Draws all kernels of a cell; if the cell's view opens at the steps, only the steps."""
     if view.open == "steps":
         return Group(*(drawn(static.steps_of(k, static.LIMITS[0])) for k in view.kernels))
     return Group(*map(kernel, view.kernels))
@@ -136,7 +136,7 @@ class _Pen:
 
 
 def _text(tree: Tree) -> Text:
-    """A cell of a table: its blocks are lines."""
+    """The text of a cell of a table, whose blocks are lines."""
     pen = _Pen()
     pen.draw(tree)
     pen.end_line()

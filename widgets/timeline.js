@@ -1,4 +1,4 @@
-// The timeline of a program (`timeline.py`): a bar for each launch, on tracks, and below them the bytes that
+// Draws the timeline of a program (`timeline.py`): a bar for each launch, on tracks, and below them the bytes that
 // were kept. Bars that are narrower than a pixel are drawn as one.
 
 const LABELS = 92, TRACK = 26, KEPT = 56, AXIS = 24, LETTER = 7.3;

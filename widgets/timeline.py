@@ -1,4 +1,4 @@
-"""The Tape pane: when launches and gradients ran and what was kept meanwhile, a row for each kernel and stretch, and
+"""The Tape pane shows when launches and gradients ran and how much was saved meanwhile, a row for each kernel, and
 the graph of the program."""
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ UNTIMED = "each launch is as wide as every other: without trace=True, launches a
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """The Tapes of the cell, including the Tape of --grad; ``n/dot``, ``n/json``: files of the n-th."""
+    """The pane for the Tapes of the cell, including the Tape of --grad. The requests ``n/dot`` and ``n/json`` ask
+    for files of the n-th Tape."""
     match rest:
         case [n, "dot"]:
             return as_file(program(view.tapes[int(n)], view.file))
@@ -70,7 +71,7 @@ def answer(view: KernelView) -> str:
 
 
 def said(report: Report) -> str:
-    """The program in a sentence: what was kept and how long it took."""
+    """A sentence about the program: what was kept and how long the program took."""
     kept = f"at most {size(report.kept_bytes)} kept" if report.kept_bytes else "nothing kept"
     again = f"{count(report.made_again, 'step')} run again" if report.made_again else ""
     budget = "" if report.budget is None else f"of a budget of {size(report.budget)}"
@@ -141,7 +142,7 @@ def timeline_view(report: Report) -> TimelineView:
 
 
 def _merged(bars: list[Bar], together: int) -> list[Bar]:
-    """Of each track, so many bars as one, with the name of the first."""
+    """Merges bars: on each track, ``together`` neighbouring bars become one, with the name of the first."""
     found = []
     for track in sorted({bar[0] for bar in bars}):
         own = [bar for bar in bars if bar[0] == track]
@@ -152,8 +153,8 @@ def _merged(bars: list[Bar], together: int) -> list[Bar]:
 
 
 def untimed(report: Report) -> list[Ran]:
-    """The launches in order, each a unit long, and back again. What ran again stands where the gradients of its stretch
-    do."""
+    """Places launches without times: each is one unit long, first the launches in order, then the gradients
+    backwards. Steps that ran again stand where the gradients of their stretch stand."""
     steps, kept, found = report.steps, 0, list[Ran]()
     begins = {s.first: s.bytes for s in report.stretches}
     end = 2 * len(steps)
@@ -171,8 +172,8 @@ def untimed(report: Report) -> list[Ran]:
 
 
 def drawn(view: TimelineView) -> Picture:
-    """The timeline as a drawing, for pages without scripts: in each column of a track the kernel that took the most of
-    it."""
+    """Draws the timeline for pages without scripts: each column of a track shows the kernel that took most of its
+    time."""
     end = max(end for _, _, end, *_ in view.bars) or 1.0
     width, step = WIDTH - LABELS, end / COLUMNS
     x = width / COLUMNS

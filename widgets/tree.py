@@ -1,4 +1,4 @@
-"""What a pane shows, as data: panes make trees of these nodes, and a writer for each place draws them (`live.py` for
+"""Defines the trees that panes make: what a pane shows, as data. A writer for each place draws them (`live.py` for
 the widget, `static.py` for pages without scripts, `terminal.py` for rich).
 
 A tree is a text, a node, or a sequence of trees. Texts are escaped by the writers.
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A title that opens and closes what it heads."""
+    """A title with a body, which a click on the title opens and closes."""
 
     title: Tree
     body: Tree
@@ -46,8 +46,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``right``: columns with numbers. ``links``: the line to which each row is tied. ``roving``: its rows or the
-    buttons in them are one tab stop."""
+    """A table. ``right``: the columns with numbers. ``links``: the source line to which each row is tied.
+    ``roving``: its rows, or the buttons in them, are a single tab stop."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[Tree]]
@@ -116,7 +116,7 @@ class Picture:
 
     @staticmethod
     def words(x: float, y: float, text: str, anchor: str = "start") -> str:
-        """Text in a drawing, in the font of all of them; ``anchor``: "start", "middle" or "end"."""
+        """Text in a drawing, in the font that all drawings use; ``anchor``: "start", "middle" or "end"."""
         font = f'font-family="sans-serif" font-size="12" fill="{GREY}" text-anchor="{anchor}"'
         return f'<text x="{x:.1f}" y="{y:.1f}" {font}>{escape(text)}</text>'
 
@@ -136,7 +136,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A part of a pane that answers are put into. ``load``: the request that fills it at once."""
+    """A part of a pane into which the browser puts answers to requests. ``load``: the request that fills it at
+    once."""
 
     name: str
     body: Tree = ()
@@ -145,8 +146,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """An element of the live widget alone, such as a button, with what is in it. Its attributes ``data-req`` and
-    ``data-get`` are requests."""
+    """An element that only the live widget has, such as a button. Its attributes ``data-req`` and ``data-get`` are
+    requests."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -205,7 +206,7 @@ def broken(lines: Iterable[str]) -> Tree:
 
 
 def chips(rows: Sequence[tuple[Tree, str]]) -> Tree:
-    """Names with values; nothing if there are none."""
+    """A row of names with values; nothing if there are none."""
     return Block([Word([name, " ", bold(value)], "chip") for name, value in rows], "chips") if rows else ()
 
 

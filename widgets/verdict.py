@@ -1,4 +1,4 @@
-"""The Verdict pane: a card for each gradient that was checked, with its cause, what to do, and the step sizes."""
+"""The Verdict pane shows a card for each gradient that was checked, with its cause, what to do, and the step sizes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def verdict(report: Report, steps: Sequence[str] = ()) -> Tree:
 
 
 def answer(report: Report) -> str:
-    """How many gradients are right, and of how many."""
+    """The pane in a sentence: how many of the checked gradients are right."""
     if report.says:
         return "The program cannot be checked."
     right, of = sum(v.good for v in report.verdicts), len(report.verdicts)
@@ -96,8 +96,8 @@ def _measured(c: Card) -> Tree:
 # --- the picture ---------------------------------------------------------------------------------------------------
 
 def picture(v: Verdict) -> Picture:
-    """The relative difference of a gradient from finite differences at each step size, and the part of it that rounding
-    by itself can explain; in colours of its own."""
+    """Draws the relative difference of a gradient from finite differences at each step size, and the part of the
+    difference that rounding can explain."""
     widths = [log10(m.width) for m in v.moves]
     sizes = [max(abs(m.found), abs(m.expected)) for m in v.moves]
     errors = [_power(abs(m.found - m.expected), size) for m, size in zip(v.moves, sizes, strict=True)]

@@ -67,7 +67,8 @@ class Body:
         raise NotImplementedError
 
     def poll(self) -> None:
-        """Emits, at the start of a trip of a loop that may run long, what such a loop has to do."""
+        """Emits what a loop that may run long has to do at the start of each trip, for instance look whether the
+        launch was cancelled."""
 
     # --- values -----------------------------------------------------------------------------------------------------
 
@@ -76,8 +77,8 @@ class Body:
         self.types[id] = t
 
     def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """Sets the value of a statement to the expression ``e``; ``at_once``: the value gets its own variable here in
-        any case."""
+        """Sets the value of a statement to the expression ``e``. With ``at_once`` the value always gets a variable
+        of its own, here."""
         self.types[s.id] = s.type
         if not at_once and not self.read(s.id):
             return
@@ -96,8 +97,8 @@ class Body:
         return bool(self._uses.get(id))
 
     def assign(self, s: N.Stmt, fresh: bool = False) -> None:
-        """Assigns the value of a statement to a variable: a ``fresh`` one, or one whose old value is never read
-        again."""
+        """Assigns the value of a statement to a variable: a new one if ``fresh``, else one whose old value is never
+        read again."""
         self._pending.pop(s.id, None)
         e, label, t = self.values[s.id], getattr(s, "name", ""), self.type_name(self.types[s.id])
         name = "" if fresh else self._reusable(s)
@@ -134,7 +135,7 @@ class Body:
 
     @contextmanager
     def owned(self, id: int) -> Iterator[None]:
-        """A context manager: lines emitted within it belong to the statement that defines the value ``id``."""
+        """Makes a context in which the emitted lines belong to the statement that defines the value ``id``."""
         s, out, owner, span = self.variables.stmts.get(id), self.out, self.out.stmt, self.out.span
         if s is not None:
             out.stmt, out.span = s.id, s.span or span
@@ -151,7 +152,7 @@ class Body:
 
     @contextmanager
     def braces(self) -> Iterator[None]:
-        """A context manager: puts the lines emitted within it into braces, where names have a scope of their own."""
+        """Makes a context whose emitted lines stand in braces, where names have a scope of their own."""
         with self.names.scope(), self.out.nest():
             yield
 

@@ -1,4 +1,4 @@
-"""Control flow: ifs and loops of the IR become ifs and loops of the language; carried values and results are variables.
+"""Emits the IR's ifs and loops as ifs and loops of the language; carried values and results become variables.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
 
 
 def _carry(b: Body, s: N.For | N.While, fixed: frozenset[str] = frozenset()) -> list[str]:
-    """Makes the variables of a loop's carried values. ``fixed``: variables that the loop's head reads, so they must not
-    change."""
+    """Makes the variables of a loop's carried values. The loop's head reads the variables ``fixed``, so they must
+    not change."""
     variables: list[str] = []
     for p, i in zip(s.carried, s.inits, strict=True):
         e, t = b.values[i], b.type_name(p.type)

@@ -1,4 +1,4 @@
-"""Expressions as text, with their precedence."""
+"""Builds expressions as text, with the parentheses that their precedence needs."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Expr:
 
 
 def variable(text: str, t: str, assigned: bool = False) -> Expr:
-    """A variable; ``assigned``: it is assigned more than once."""
+    """Makes the expression that reads a variable. ``assigned`` says that the variable is assigned more than once."""
     return Expr(text, PRIMARY, t, reads=frozenset((text,)) if assigned else frozenset())
 
 
 def made(text: str, level: int, t: str, *parts: Expr) -> Expr:
-    """An expression made of the expressions ``parts``."""
+    """Makes an expression of the expressions ``parts``."""
     reads: frozenset[str] = frozenset()
     for p in parts:
         reads |= p.reads

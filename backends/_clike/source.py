@@ -1,4 +1,4 @@
-"""Lines of source under construction, each with the IR statement that it came from."""
+"""Collects the lines of the emitted source; each line remembers the IR statement that it came from."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _LINE = 100  # a line that declares several variables has at most about so many 
 
 
 class Source:
-    """``stmt`` and ``span``: the statement, and the position in the user's source, that the next lines come from.
-    ``directives``: insert a #line whenever a line comes from another source line than the line above."""
+    """Collects lines of source. ``stmt`` and ``span``: the statement, and the position in the user's source, that
+    the next lines come from. ``directives``: insert a #line whenever a line comes from another source line than the
+    line above."""
 
     def __init__(self, directives: bool = False) -> None:
         self.lines: list[str] = []
@@ -52,14 +53,14 @@ class Source:
 
     @contextmanager
     def nest(self) -> Iterator[None]:
-        """A context manager: indents the lines emitted within it by one more step."""
+        """Makes a context whose lines are indented by one more step."""
         self.depth += 1
         yield
         self.depth -= 1
 
     @contextmanager
     def separate(self) -> Iterator[Source]:
-        """A context manager: collects the lines emitted within it in a separate source, its value."""
+        """Makes a context that collects its lines in a separate source, which is its value."""
         part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
         part.ids, self.ids = self.ids, part.ids

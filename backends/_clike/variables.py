@@ -11,9 +11,9 @@ from quadrants_lab.ir.walk import uses, walk
 
 
 class Variables:
-    """``waiting``: ids of values whose expressions become part of later lines. ``homes``: id of a value that a block
-    yields -> the variable that must hold it in the end. ``holds``: variable -> id of its value. ``left``: id of a value
-    -> how often later lines read it."""
+    """Tracks the variables of a function. ``waiting``: ids of values whose expressions become part of later lines.
+    ``homes``: id of a value that a block yields -> the variable that must hold it in the end. ``holds``: variable
+    -> id of its value. ``left``: id of a value -> how often later lines read it."""
 
     def __init__(self, block: N.Block) -> None:
         self.stmts = {s.id: s for s in walk(block)}
@@ -28,7 +28,7 @@ class Variables:
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """A context manager: what is emitted within it is a loop, so each trip reads the values from outside again."""
+        """Makes a context for the body of a loop, each trip of which reads the values from outside again."""
         self._loops += 1
         outer, self._level = self._level, self._loops
         yield
@@ -36,8 +36,7 @@ class Variables:
 
     @contextmanager
     def beside(self, other: N.Block) -> Iterator[None]:
-        """A context manager: what is emitted within it is an alternative to the block ``other``, which is emitted
-        afterwards."""
+        """Makes a context for an arm of a branch whose other arm, the block ``other``, is emitted afterwards."""
         reads, holds = uses(other), dict(self.holds)
         self.left.subtract(reads)
         yield
@@ -73,7 +72,7 @@ class Variables:
         return id is None or (self.left[id] <= reads[id] and self._levels[id] == self._level)
 
     def called(self, name: str, label: str, type: str) -> bool:
-        """Whether the variable was made for values with the name ``label`` in the user's program and with this type."""
+        """Whether the variable was made for values of this type that are named ``label`` in the user's program."""
         return self._labels.get(name) == (label, type)
 
 

@@ -1,5 +1,5 @@
-"""What a session's GPU has on every API: the adstack heap, the random seed, the print block, and limits on how many
-launches are in flight."""
+"""The base class of a session's GPU, for every API: it has the adstack heap, the random seed and the print block,
+and limits how many launches are in flight."""
 
 import struct
 from abc import abstractmethod

@@ -1,4 +1,4 @@
-"""What a kernel that is loaded on a GPU has on every API."""
+"""The base class of a kernel that is loaded on a GPU, for every API."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ Built = TypeVar("Built")
 
 
 def _is_steady(stack: N.AdStackAlloca) -> bool:
-    """Whether the stack holds values of f64, and has the same depth in each iteration."""
+    """Whether the adstack holds f64 values and has the same depth in each iteration."""
     return stack.type is f64 and stack.size is not None and not _varies(stack.size)
 
 
@@ -69,7 +69,7 @@ class GpuExecutable(Executable):
         return code
 
     def once(self, device: Any, make: Callable[[], Built]) -> Built:
-        """What ``make`` returns; it is called once for each device."""
+        """Calls ``make`` once for each device, and returns its result."""
         if device not in self._once:
             self._once[device] = make()
         made: Built = self._once[device]
@@ -79,8 +79,8 @@ class GpuExecutable(Executable):
         self._once.clear()
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
-        """What ``build``, a device's compiler, makes of the code. If it refuses cached code, the kernel is compiled
-        again."""
+        """Compiles the code by ``build``, a device's compiler. If the compiler refuses cached code, the kernel is
+        compiled again."""
         try:
             return build(self.object)
         except Exception:

@@ -32,7 +32,8 @@ _HEAD = N.Buffer("$prints.head", "words", u32, 1, None, of=_PRINTS.name)
 
 
 def lower_failures(kernel: N.Kernel) -> N.Kernel:
-    """Replaces asserts, overflows and prints: threads record them for the host, and leave after a failed assert."""
+    """Replaces asserts, overflows and prints by code with which threads record them for the host. A thread ends
+    after a failed assert."""
     if not any(find(kernel.body, (N.Assert, N.Print, N.Overflow))):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -65,8 +66,8 @@ def _leave_after_a_failure(b: Builder) -> None:
 
 
 def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID) -> None:
-    """Emits an If that reports a failure and leaves unless the condition holds. ``id``: the id of the If, a new one by
-    default."""
+    """Emits an If: unless the condition holds, it reports a failure and ends the thread. ``id``: the id of the If,
+    a new one by default."""
     with b.block() as bad:
         report()
         b.add(N.ThreadExit(b.fresh()))

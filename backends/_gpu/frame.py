@@ -1,5 +1,6 @@
-"""What a GPU's launch frame does on every API: set arguments, plan the heap and the group counts, read results; and the
-fast entry of a launch.
+"""The base class of a GPU's launch frame, the block of words from which a launch reads its arguments. On every API
+it sets arguments, plans the adstack heap and the number of groups, reads results, and has a fast entry for repeated
+launches.
 
 A subclass of `GpuFrame` provides the memory of the frame's words and runs the programs in order, each with `groups`
 groups. The words are ``view``, a writable memoryview: programs read them there, or they are copied to the device before
@@ -133,7 +134,7 @@ class GpuFrame(Frame):
         self._grid_is_old = True
 
     def stack_bytes(self) -> int:
-        """The bytes of adstacks of one thread in flight; the heap has room for `stack_threads` threads."""
+        """How many bytes of adstacks each running thread takes; the heap has room for `stack_threads` threads."""
         return self._lane_bytes
 
     def replay(self, launch_number: int) -> None:
@@ -230,7 +231,7 @@ class GpuFrame(Frame):
 
 
 def meet(a: Any, b: Any) -> bool:
-    """Whether two arrays overlap. Both must be the host's or both the device's; otherwise they do not."""
+    """Whether two arrays overlap. An array of the host never overlaps one of the device."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a.__class__ is b.__class__ and np.may_share_memory(a, b)
     return bool(a.address < b.address + b.nbytes and b.address < a.address + a.nbytes)

@@ -1,4 +1,5 @@
-"""The launch frame of a GPU: 64-bit words in device memory, which all programs of a kernel read. Offsets are in bytes.
+"""Lays out the launch frame of a GPU: 64-bit words in device memory, from which all programs of a kernel read their
+arguments. Offsets are in bytes.
 
 The frame's device address is the only argument of a program. Addresses in the frame are device addresses. A value lies
 in the low bytes of its word; a u1 takes 32 bits.
@@ -45,8 +46,8 @@ def stored(b: N.Buffer) -> DType:
 
 @dataclass(frozen=True, slots=True)
 class GpuLayout:
-    """``frame``: the offsets of the words that the kernel needs; ``grid``: the offset of each task's group counts;
-    ``size``: the frame's size in bytes."""
+    """The layout of a kernel's launch frame. ``frame``: the offsets of the words that the kernel needs; ``grid``:
+    the offset of each task's group counts; ``size``: the frame's size in bytes."""
 
     frame: FrameLayout
     grid: tuple[int, ...]

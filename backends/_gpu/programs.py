@@ -1,4 +1,5 @@
-"""The programs of a kernel. The device runs one after the other; each sees what the programs before it have written.
+"""Splits a kernel into programs (GPU kernels), one or two for each task. The device runs one after the other; each
+sees what the programs before it have written.
 
 A serial task is a program of one thread. A parallel task is a program whose threads stride over the row-major box of
 iterations: thread t of n threads runs iterations t, t + n, t + 2n, ... If the bounds depend only on constants,

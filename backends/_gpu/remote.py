@@ -1,4 +1,4 @@
-"""Device memory that the host cannot access: what copies to, from and within it have in common on every API."""
+"""The base class of device memory that the host cannot access: copies to, from and within it, for every API."""
 
 from collections.abc import Callable
 from math import prod

@@ -1,4 +1,5 @@
-"""What a GPU does with each task. One pass decides it, and writes it on the tasks (`ir.traits.Scheduled`)."""
+"""Decides how a GPU runs each task, and writes the decision on the task (`ir.traits.Scheduled`), where emitters and
+launches read it."""
 
 from dataclasses import replace
 
@@ -17,10 +18,10 @@ _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 
 @dataclass(frozen=True, slots=True)
 class GpuSchedule(Parametrised):
-    """Decides what a GPU does with each task, and writes it on the task. ``in_step``: how many short iterations a
-    thread runs in step, 0 for none. ``subgroup``: how many neighbouring threads run together and may share a long sum,
-    a power of two; with 1, sums keep their order. ``near_sines``: the device's own sine is accurate near zero, and may
-    be used."""
+    """Decides how a GPU runs each task, and writes the decision on the task. ``in_step``: how many short iterations
+    a thread runs in step (statement by statement), 0 for none. ``subgroup``: how many neighbouring threads run
+    together and may share a long sum, a power of two; with 1, sums keep their order. ``near_sines``: the device's
+    own sine is accurate near zero, and may be used."""
 
     in_step: int = 4
     subgroup: int = 1

@@ -1,5 +1,5 @@
-"""Where a GPU's adstacks lie in the heap: in the order [slot][thread], so that neighbouring threads access neighbouring
-addresses.
+"""Decides where a GPU's adstacks lie in the heap. Elements have the order [slot][thread], so that neighbouring
+threads access neighbouring addresses.
 
 Flags (u1) are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitter may interleave their slots
 (`chunks`, `_spirv.heap`). Stacks of different tasks use the same memory, because no stack is needed after its task.
@@ -21,8 +21,9 @@ MOST_ELEMENTS = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class HeapPlan:
-    """``threads``: for how many threads there is room. ``at``: id of a stack -> its byte offset in the heap.
-    ``lane_bytes``: the bytes that one thread needs, in the task that needs the most."""
+    """Where the adstacks of a kernel lie in the heap. ``threads``: for how many threads there is room. ``at``: id
+    of a stack -> its byte offset in the heap. ``lane_bytes``: the bytes that one thread needs, in the task that
+    needs the most."""
 
     threads: int
     at: dict[int, int]
@@ -59,7 +60,8 @@ def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Up to four ``buffers`` of slots in lockstep: one access moves the values that they have in the same slot.
+    """A chunk: up to four ``buffers`` of slots whose stacks are pushed and popped in lockstep, so that one access
+    moves the values that they have in the same slot.
 
     Chunks of the same width and dtype lie next to each other. There are ``count`` of them; this one has the index
     ``number``; ``first`` is the first buffer of the chunk with index 0. ``lead``: a buffer of slots whose stack has the

@@ -1,6 +1,7 @@
-"""From lowered IR to the text of LLVM IR, for all devices that LLVM compiles for.
+"""Emits lowered IR as the text of LLVM IR, for all devices that LLVM compiles for.
 
-The emitter is written over a number of lanes, which the types carry (`text.Ty`). Every branch on a value goes through
-`control`, every access to memory through `memory`. With one lane, a branch is a jump. With more lanes, on the CPU,
-`lanes` replaces branches and accesses by masked code; all other code is the same.
+Lanes are iterations that run side by side in vector registers. The emitter works for any number of lanes, which is
+a part of each type (`text.Ty`). Every branch on a value goes through `control`, every access to memory through
+`memory`. With one lane, a branch is a jump. With more lanes, on the CPU, `lanes` replaces branches and accesses by
+masked code; all other code is the same.
 """

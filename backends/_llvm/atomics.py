@@ -121,8 +121,8 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
 
 
 def _slot(b: Body, s: N.Atomic) -> None:
-    """Emits the claim of a slot in the table of a sparse layout, for one stretch of elements or for the stretch of each
-    lane. See `backends.lower.atomics`."""
+    """Emits code that claims a slot in the table of a sparse layout for a stretch (a run of elements that share a
+    slot), or for the stretch of each lane. See `backends.lower.atomics`."""
     buffer = b.kernel.buffers[s.buffer]
     base, tag = b.pointer(buffer.name), b.tag(buffer)
 
@@ -198,12 +198,12 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
 
 
 def _first_place(b: Body, t: DType, places: str) -> str:
-    """The index, in ``places``, of the first lane's element. It is arbitrary if that lane does not take part."""
+    """The index of the first lane's element, one of ``places``. It is arbitrary if that lane does not take part."""
     return b.fn.let(f"freeze {ty(t).text} {b.fn.let(f'extractelement {ty(t, b.width).text} {places}, i64 0')}")
 
 
 def _same_place(b: Body, t: DType, places: str, first: str) -> str:
-    """An i1: whether in all lanes that take part the entry of ``places`` equals ``first``."""
+    """Emits an i1 that is true if, in all lanes that take part, the entry of ``places`` equals ``first``."""
     differs = b.fn.let(f"icmp ne {ty(t, b.width).text} {places}, {b.splat(first, t)}")
     return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
 

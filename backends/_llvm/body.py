@@ -1,4 +1,4 @@
-"""The state of an LLVM function under construction. The functions that emit statements share it."""
+"""Holds the state of an LLVM function under construction, which the functions that emit statements share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -73,7 +73,8 @@ class Partial:
 
 
 class Unit:
-    """What the functions of one module share. ``frame``: the byte offsets in the launch frame."""
+    """Holds what the functions of one module share. ``frame``: the byte offsets in the launch frame, which holds a
+    launch's arguments."""
 
     def __init__(self, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout) -> None:
         self.kernel = kernel
@@ -129,21 +130,22 @@ class Body(Lanes, ABC):
 
     @abstractmethod
     def poll(self) -> None:
-        """Emits: leave the task if the launch was cancelled. Loops do this before they jump back."""
+        """Emits a test that ends the task if the launch was cancelled. Loops run it before they jump back."""
 
     @abstractmethod
     def builtin(self, what: str) -> str:
         """The value of an `N.Builtin`, an i64."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        """How an atomic on the buffer runs. Returns an i1 that is true at run time if no other thread changes the
-        element meanwhile ("": this is not known), and the address of element 0 ("": the buffer's usual address)."""
+        """Says how an atomic on the buffer runs. Returns the name of an i1 that is true at run time if no other
+        thread changes the element meanwhile ("" if this is not known), and the address of element 0 ("" for the
+        buffer's usual address)."""
         return "", ""
 
     # --- what the function reads from the frame once, in its entry block ----------------------------------------
 
     def opened(self, key: object, make: Callable[[], str]) -> str:
-        """The value stored under the key; the first call emits it with ``make``."""
+        """The value that ``make`` emits at the first call with this key; later calls return the same value."""
         if key not in self._opened:
             self._opened[key] = make()
         return self._opened[key]

@@ -109,8 +109,8 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
-    """The carried values of the next trip: ``nexts`` in lanes that take part, and the present values in lanes that have
-    left the loop."""
+    """Selects the carried values of the next trip: ``nexts`` in lanes that take part, the present values in lanes
+    that have left the loop."""
     if together:
         return nexts
     return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))

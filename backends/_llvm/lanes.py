@@ -1,4 +1,5 @@
-"""Values over lanes: iterations of a parallel task that run side by side in vector registers (SPMD on SIMD).
+"""Represents values over lanes: iterations of a parallel task that run side by side in vector registers (SPMD on
+SIMD).
 
 A value that is the same in all lanes is called uniform, and is emitted as a scalar. A value that differs between lanes
 is called divergent, and is a vector. If a divergent value grows by one from lane to lane, only the first lane's scalar
@@ -59,7 +60,7 @@ class Lanes:
         self.types[id] = type
 
     def bind(self, params: Iterable[N.Param], values: Iterable[str]) -> None:
-        """Sets the values of parameters or results."""
+        """Sets the texts of the values that are parameters or results."""
         for p, value in zip(params, values, strict=True):
             self.define(p.id, p.type, value)
 
@@ -83,7 +84,7 @@ class Lanes:
         return self.values[id] if id in self.divergent else self.splat(self.values[id], t)
 
     def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
-        """The values ``ids``, each as a scalar or a vector, whichever the parameter or result that takes it is."""
+        """The values ``ids``, each in the form (scalar or vector) of the parameter or result that takes it."""
         return tuple(self.value(i, self.lanes(p.id)) for p, i in zip(takers, ids, strict=True))
 
     def type_of_param(self, p: N.Param) -> str:
@@ -120,7 +121,7 @@ class Lanes:
         return self.once(("splat", value), make)
 
     def select(self, cond: str, a: str, b: str, t: DType) -> str:
-        """A vector: in each lane ``a`` if the mask ``cond`` holds there, else ``b``."""
+        """Emits a vector that has in each lane ``a`` if the mask ``cond`` holds there, else ``b``."""
         v = ty(t, self.width).text
         return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
 
@@ -168,11 +169,12 @@ class Lanes:
         return self.fn.call(ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags)
 
     def combined(self, op: str, t: DType, value: str) -> str:
-        """A scalar: all elements of the vector ``value`` combined by the operation of ``buffer op= value``."""
+        """Emits a scalar: all elements of the vector ``value``, combined by the operation of ``buffer op= value``."""
         return value if self.width == 1 else self.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
 
     def taking_part(self, op: str, t: DType, value: str) -> str:
-        """``value`` in the lanes that take part; in other lanes the identity of the operation ``op``."""
+        """Emits a vector with ``value`` in the lanes that take part, and the identity of the operation ``op`` in
+        other lanes."""
         if self.width == 1:
             return value
         rest = identity("add" if op == "sub" else op, t)

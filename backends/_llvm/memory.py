@@ -54,8 +54,8 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
 
 
 def _of_lanes(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> tuple[str, bool]:
-    """`addresses` for adstacks and local arrays, which have separate slots or elements for each lane. If the index is
-    the same in all lanes, the lanes' slots are neighbours."""
+    """Does what `addresses` does, for adstacks and local arrays, which have separate slots or elements for each
+    lane. If the index is the same in all lanes, the lanes' slots are neighbours."""
     if b.uniform(index[0]):
         return _slot(b, buffer, base, index), True
     t, at = places(b, buffer, index[:1])
@@ -96,7 +96,7 @@ def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
 
 
 def _in_a_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> bool:
-    """Whether the lanes access neighbouring elements, the first lane the first of them."""
+    """Whether the lanes access neighbouring elements, in the order of the lanes."""
     *outer, (_, last, by, modulo) = _digits(b, buffer, index)
     return last in b.linear and (by, modulo) == (1, 0) and b.uniform(*(i for _, i, _, _ in outer))
 
@@ -116,7 +116,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
         return b.fn.let(f"{op} {wraps if op in ('mul', 'shl') else ''}{v} {x}, {y if lanes == 1 else b.splat(y, t)}")
 
     def scaled(op: str, x: str, by: int) -> str:
-        """``x`` times a constant, divided by it, or modulo it, as ``op`` says."""
+        """Emits ``x`` times a constant, divided by the constant, or modulo the constant, as ``op`` says."""
         if by & (by - 1):
             return made(op, x, str(by))
         if op == "urem":
@@ -135,8 +135,8 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
 
 
 def _digits(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
-    """The digits of which the offset is composed, as in `lower.cells.places`. In a row-major buffer the digits are the
-    indices themselves; then the extents are given as 0, since they may not be known."""
+    """The digits of which the offset is composed, in the form of `lower.cells.places`. In a row-major buffer the
+    digits are the indices themselves, and the extents are given as 0, since they may not be known."""
     return [(0, i, 1, 0) for i in index] if is_row_major(buffer.order) else places_of(buffer.order, index, b.splits)
 
 

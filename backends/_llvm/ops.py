@@ -1,5 +1,5 @@
-"""Emits primitives as LLVM instructions. The column of `prims.PRIMS` for LLVM names each of them: an instruction, a
-comparison, an ``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
+"""Emits primitives as LLVM instructions. The column ``llvm`` of `prims.PRIMS` names for each primitive an
+instruction, a comparison, an ``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
 
 from collections.abc import Callable
 

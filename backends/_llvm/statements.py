@@ -1,4 +1,5 @@
-"""For each class of statement, the function that emits it as LLVM instructions; the shortest of these functions."""
+"""The table that says which function emits each class of statement as LLVM instructions; and the shortest of these
+functions."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The text of LLVM IR: types with their lanes, constants, functions and modules under construction."""
+"""Builds the text of LLVM IR: types with their lanes, constants, functions and modules."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Function:
 
     @contextmanager
     def when(self, cond: str, hint: str, on: str = "on") -> Iterator[None]:
-        """A context manager: what is emitted within it runs only if the i1 holds. ``hint`` and ``on`` name the
-        conditional block and the block after it."""
+        """Makes a context whose code runs only if the i1 holds. ``hint`` and ``on`` name the conditional block and
+        the block after it."""
         there, behind = self.label(hint), self.label(on)
         self.branch(cond, there, behind)
         self.start(there)

@@ -1,6 +1,6 @@
-"""Functions of MSL for atomic operations. Metal has its own on 32 bits. On 64 bits Metal has no compare and exchange,
-so a function takes a lock, of which each launch has one, and changes the element by atomic loads and stores of its
-halves."""
+"""The source of MSL functions for atomic operations that Metal lacks. Metal has atomics on 32 bits, but no compare
+and exchange on 64 bits. So a function for 64 bits takes a lock, of which each launch has one, and changes the
+element by atomic loads and stores of its halves."""
 
 
 from quadrants_lab.backends._msl import expr as X

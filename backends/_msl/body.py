@@ -1,4 +1,4 @@
-"""The state of a program under construction as MSL. The functions that emit statements share it."""
+"""Holds the state of an MSL function under construction, which the functions that emit statements share."""
 
 from __future__ import annotations
 

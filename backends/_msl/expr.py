@@ -1,4 +1,4 @@
-"""Expressions of MSL with their types.
+"""Builds expressions of MSL, with their types.
 
 Signed integers wrap around, but overflow of a signed sum is undefined in MSL. So sums are computed unsigned (``uint(a)
 + b``, ``a + 1u``) and converted where they are assigned or where the sign matters.

@@ -1,4 +1,5 @@
-"""The launch frame as an MSL struct with the members that a kernel uses, at the offsets of `_gpu.layout`.
+"""Writes the launch frame, from which programs read a launch's arguments, as an MSL struct: the members that a
+kernel uses, at the offsets of `_gpu.layout`.
 
 Addresses are members of pointer type, to which the host writes the gpuAddress of a Metal buffer.
 """
@@ -41,8 +42,8 @@ class FrameStruct:
         self._members: dict[int, tuple[str, int]] = {}  # byte offset -> (declaration, size in bytes)
 
     def named(self, key: str) -> str:
-        """The name of what belongs to a buffer or argument: of ``v$18.slots``, about the stack of a variable v, it is
-        v_slots."""
+        """Makes the name of a member from that of a buffer or argument: ``v$18.slots``, about the stack of a
+        variable v, becomes v_slots."""
         return self.names.of(key, re.sub(r"\$\d+(?=\.)", "", key))
 
     def need(self, offset: int) -> None:

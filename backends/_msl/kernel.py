@@ -1,5 +1,5 @@
-"""The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs. A table says
-which function emits which class of statement."""
+"""Emits the MSL source of a kernel: the struct of its launch frame, helpers, and a function for each of its
+programs (`_gpu.programs`). A table says which function emits which class of statement."""
 
 from collections.abc import Callable
 from dataclasses import replace

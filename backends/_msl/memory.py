@@ -1,4 +1,4 @@
-"""Loads, stores and atomic operations."""
+"""Emits loads, stores and atomic operations as MSL."""
 
 
 from quadrants_lab.backends._msl import atomics, expr as X, stacks

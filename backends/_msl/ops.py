@@ -89,7 +89,7 @@ def _shift(op: str, unsigned: bool) -> Callable[..., Expr]:
 
 
 def _cast(out: DType, t: DType, args: tuple[Expr, ...], typed: tuple[Expr, ...]) -> Expr:
-    """A conversion. An integer that was computed unsigned is converted only once."""
+    """Emits a conversion. An integer that was computed unsigned is converted only once."""
     to = X.name(out)
     direct = t.is_int and out.is_int and t.bits == out.bits and X.UNSIGNED[to] == args[0].type
     return X.as_type(args[0] if direct else typed[0], to)

@@ -1,4 +1,4 @@
-"""The slots of adstacks (`lower.adstacks`), which lie in the device's heap.
+"""Emits loads and stores of adstack slots (`lower.adstacks`), which lie in the device's heap.
 
 A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector. Stores are collected
 until the last value is known. A load reads the whole chunk into a variable such as ``q3``; ``q3.x`` is one value.
@@ -16,8 +16,8 @@ _MEMBERS = "xyzw"
 
 
 def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
-    """MSL for the chunk (see above) that has the values of ``buffer``, as an element of the heap, and the chunk's type.
-    ``slot``: the id of the IR value that is the index of the slot."""
+    """The MSL expression for the chunk (up to four values that one access moves) that holds the values of
+    ``buffer`` in the heap, and the chunk's type. ``slot``: the id of the IR value that is the index of the slot."""
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
     place = b.frame.buffer(b.frame.kernel.buffers[chunk.first])

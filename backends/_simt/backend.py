@@ -1,4 +1,5 @@
-"""The functions of a backend's ``__init__``, for backends that launch LLVM's code through `_simt.driver`."""
+"""Implements the functions that each backend's ``__init__`` must have, for backends that launch LLVM's code through
+`_simt.driver`."""
 
 from __future__ import annotations
 
@@ -75,8 +76,8 @@ class SimtBackend:
         return SimtExecutable(kernel, options, self._module(self._driver).current(), cached, keep)
 
     def key(self, also: bytes = b"") -> str:
-        """The part of a cache key that says what code depends on besides kernel and options: the chip, LLVM, our own
-        sources, and ``also``."""
+        """The part of a cache key for everything besides kernel and options that the code depends on: the chip,
+        LLVM, our own sources, and ``also``."""
         from quadrants_lab.backends.disk_cache import digest
         from quadrants_lab.backends.llvm_binding import version
 

@@ -1,8 +1,9 @@
-"""Emits the code of a program; and the interface to what differs between the GPUs that LLVM compiles for: the signature
-of a program, a thread's index, the exchange of values in a group, and the functions of a math library.
+"""Emits the code of a program (a GPU kernel, see `_gpu.programs`). `Target` is the interface to what differs
+between the GPUs that LLVM compiles for: the signature of a program, a thread's index, the exchange of values in a
+group, and the functions of a math library.
 
-The parameter %frame of a program is a read-only copy of the launch frame. What programs write lies at the parameter
-%state: status, failure, "temp" and "ret" buffers, and boxes of iterations.
+The parameter %frame of a program is a read-only copy of the launch frame, which holds the launch's arguments. What
+programs write lies at the parameter %state: status, failure, "temp" and "ret" buffers, and ranges of iterations.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Target(ABC):
         return False
 
     def same(self, fn: Function, number: str) -> str:
-        """Emits an i1: all threads of this warp are active here and have the same i64 ``number``."""
+        """Emits an i1 that is true if all threads of this warp are active here and have the same i64 ``number``."""
         raise NotImplementedError
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A session's GPU, reached through a driver (`cuda.driver`, `amdgpu.hip`), and arrays in its memory."""
+"""Implements a session's GPU over a driver (`cuda.driver`, `amdgpu.hip`), and arrays in its memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MustWait(Exception):
 
 
 class SimtMemory(RemoteMemory):
-    """Memory of an array on the device."""
+    """The memory of an array on the device."""
 
     def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         self._describe(device, shape, dtype)
@@ -77,9 +77,10 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 
 
 class SimtDevice(RemoteDevice, GpuDevice):
-    """``memory``: the class of arrays on it. ``running``: some work may not be done yet. ``unchecked``: frames whose
-    last launches may have failed; each has `fetch_status`, and `check_overflow` to call after the next wait.
-    ``few_threads``: the most threads with adstacks, if these take more than ``large_heap`` bytes."""
+    """A session's GPU behind a driver. ``memory``: the class of arrays on it. ``running``: some work may not be
+    done yet. ``unchecked``: frames whose last launches may have failed; each has `fetch_status`, and
+    `check_overflow` to call after the next wait. ``few_threads``: the most threads with adstacks, if these take
+    more than ``large_heap`` bytes."""
 
     memory: type[SimtMemory] = SimtMemory
 

@@ -1,4 +1,4 @@
-"""The C interface of a GPU's driver through ctypes: one device, its memory, and launches on it.
+"""Calls the C interface of a GPU's driver through ctypes: one device, its memory, and launches on it.
 
 NVIDIA's driver and AMD's HIP have the same functions under different names. `CALLS` has the functions' argument types;
 a subclass for each driver has the names, and the functions that the other driver lacks.

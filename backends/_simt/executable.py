@@ -1,4 +1,5 @@
-"""A kernel that is loaded through a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
+"""Loads a kernel through a driver (`cuda.driver`, `amdgpu.hip`), and launches it by launch frames, which hold a
+launch's arguments.
 
 The frame's words are a parameter of each launch; a frame that is too long for a parameter is copied to the device
 first. What programs write lies in separate memory (`_simt.shape.State`). It is copied back only if a kernel returns
@@ -78,8 +79,8 @@ REDUCING_WAVES = 4
 
 
 class SimtExecutable(GpuExecutable):
-    """``object``: the code that the driver loads. ``synchronous``: the host waits for a launch, because it returns
-    something or can fail; ``overflow_only``: it waits only because an adstack may be too small."""
+    """A kernel that a driver loads. ``object``: its code. ``synchronous``: the host waits for a launch, because it
+    returns something or can fail; ``overflow_only``: it waits only because an adstack may be too small."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep

@@ -13,9 +13,9 @@ from quadrants_lab.backends._gpu.device import LEAST, PART, Cost, learn
 
 
 class Flight:
-    """``load``: the estimated nanoseconds of the current part's launches together; ``costs``: each launch's estimate. A
-    launch adds its estimate to both; if ``load`` has reached `PART`, it calls `mark` first. ``clock``: returns the time
-    in nanoseconds."""
+    """Limits the launches in flight. ``load``: the estimated nanoseconds of the current part's launches together;
+    ``costs``: each launch's estimate. A launch adds its estimate to both; if ``load`` has reached `PART`, it calls
+    `mark` first. ``clock``: returns the time in nanoseconds."""
 
     __slots__ = ("__weakref__", "_before", "_clock", "_driver", "_events", "_since", "costs", "load")
 

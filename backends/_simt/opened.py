@@ -1,5 +1,5 @@
-"""Opens the drivers of a kind of GPU, one for each device, on first use. If there is no device, a stand-in that tests
-register takes its place."""
+"""Opens the driver of each device of a kind of GPU on first use. Tests may register a stand-in for a missing
+device."""
 
 import os
 from collections.abc import Callable
@@ -10,9 +10,10 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 class Opened:
-    """``backend``: its name; ``open`` makes the driver of the device with a number. It may raise OSError (there is no
-    library), AttributeError (the library lacks a function), QuadrantsRuntimeError or MemoryError. ``library``: the
-    library in words; ``lacks``: what to do if code for the device cannot be made here, "" if it can."""
+    """The opened drivers of one kind of GPU. ``backend``: the backend's name; ``open(number)`` makes a device's
+    driver. It may raise OSError (there is no library), AttributeError (the library lacks a function),
+    QuadrantsRuntimeError or MemoryError. ``library``: the library in words; ``lacks``: what to do if code for the
+    device cannot be made here, "" if it can."""
 
     def __init__(self, backend: str, open: Callable[[int], Any], library: str, lacks: Callable[[], str]) -> None:
         self._backend, self._library, self._lacks = backend, library, lacks

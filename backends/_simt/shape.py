@@ -1,5 +1,5 @@
-"""How programs are launched on a kind of device: how many threads a group has, how many groups start, and how the frame
-is passed."""
+"""Decides how programs are launched on a kind of device: how many threads a group has, how many groups start, and
+how the launch frame (the arguments) is passed."""
 
 from dataclasses import dataclass
 
@@ -16,14 +16,15 @@ from quadrants_lab.ir.options import CompileOptions
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: the threads of a group; ``block``: the most and the fewest threads of a group that runs a block of
-    threads, powers of two; ``stacked_group``: the threads of a group with adstacks, equal to `_gpu.programs.GROUP`,
-    since the heap has room for whole groups. ``waves``: the oversubscription factor: how many groups start for each
-    that runs at a time. ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer one is
-    copied to the device first. ``barriers``: the device has them. ``warp``: how many neighbouring threads are sure to
-    form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors with indices that are known
-    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`. ``functions``: the device has
-    no library of elementary functions, so kernels call ours."""
+    """How programs are launched on a kind of device. ``group``: the threads of a group; ``block``: the most and the
+    fewest threads of a group that runs a block of threads, powers of two; ``stacked_group``: the threads of a group
+    with adstacks, equal to `_gpu.programs.GROUP`, since the heap has room for whole groups. ``waves``: the
+    oversubscription factor: how many groups start for each that runs at a time. ``by_value``: a frame of at most so
+    many bytes is a parameter of the launch; a longer one is copied to the device first. ``barriers``: the device
+    has them. ``warp``: how many neighbouring threads are sure to form a warp, in which they aggregate atomics; 1 if
+    unknown. ``local_arrays``: vectors with indices that are known only at run time lie in the thread's memory.
+    ``near_sines``: see `_gpu.schedule`. ``functions``: the device has no library of elementary functions, so
+    kernels call ours."""
 
     group: int
     block: tuple[int, int]
@@ -61,9 +62,9 @@ class Shape:
 
 
 class State:
-    """Where things lie in the memory that programs write: status and failure, then "temp" and "ret" buffers, then the
-    boxes of tasks. ``zeroed``: how many bytes, from the start, are set to zero before a launch; ``size``: how many
-    bytes it has."""
+    """The layout of the memory that programs write: status and failure, then "temp" and "ret" buffers, then the
+    iteration ranges of tasks. ``zeroed``: how many bytes, from the start, are set to zero before a launch;
+    ``size``: how many bytes it has."""
 
     head = L.SEED  # how many bytes status and failure take
 
@@ -80,7 +81,7 @@ class State:
         self.size = at
 
     def at(self, offset: int) -> int:
-        """The offset in this memory of the word that has ``offset`` in the frame."""
+        """The offset in this memory of the word that lies at ``offset`` in the launch frame."""
         frame = self.layout.frame
         if offset < self.head:
             return offset

@@ -22,7 +22,7 @@ Method = Callable[Concatenate[Any, Args], int]
 
 
 def once(make: Method[Args]) -> Method[Args]:
-    """A decorator for methods that make something: the object caches the result (``kept``) for each list of arguments.
+    """Decorates a method such that the object caches its result for each list of arguments (by ``kept``).
     """
 
     def call(self: Any, /, *args: Args.args, **named: Args.kwargs) -> int:
@@ -33,7 +33,7 @@ def once(make: Method[Args]) -> Method[Args]:
 
 
 def text_words(text: str) -> list[int]:
-    """A string literal: UTF-8 with a terminating zero, padded to whole words."""
+    """Encodes a string literal: UTF-8 with a terminating zero, padded to whole words."""
     data = text.encode() + b"\0"
     data += b"\0" * (-len(data) % 4)
     return list(struct.unpack(f"<{len(data) // 4}I", data))
@@ -270,7 +270,7 @@ class Function:
 
     @contextmanager
     def at_start(self) -> Iterator[None]:
-        """A context manager: what is emitted within it goes to the start of the function."""
+        """Makes a context whose code goes to the start of the function."""
         outer, self.out = self.out, self.head
         try:
             yield

@@ -1,4 +1,4 @@
-"""The state of a function under construction as SPIR-V. The functions that emit statements share it."""
+"""Holds the state of a SPIR-V function under construction, which the functions that emit statements share."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Structured statements as SPIR-V's structured control flow; results and loop-carried values become phis."""
+"""Emits the IR's ifs and loops as SPIR-V's structured control flow; results and loop-carried values become phis."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,5 @@
-"""Emits reads of the launch frame. Whatever a function needs from it is loaded once, at the function's start."""
+"""Emits reads of the launch frame, which holds a launch's arguments. A function loads what it needs once, at its
+start."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,4 @@
-"""Accesses to the slots of adstacks in the heap, which has the order [block of threads][slot][chunk][thread of the
-block].
+"""Emits accesses to adstack slots in the heap, whose order is [block of threads][slot][chunk][thread of the block].
 
 The threads of a block access neighbouring addresses at the same time, and one thread accesses nearby addresses one
 after the other. A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector access moves. Stores

@@ -1,5 +1,5 @@
-"""The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`). A table says which
-function emits which class of statement."""
+"""Emits the SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`). A table says
+which function emits which class of statement."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -65,7 +65,7 @@ def _emit(b: Body, program: Program) -> None:
 
 @contextmanager
 def _only_if(fn: Function, cond: int) -> Iterator[None]:
-    """A context manager: the code emitted within it runs only if the condition holds."""
+    """Makes a context whose code runs only if the condition holds."""
     do, join = fn.label(), fn.label()
     fn.branch(cond, do, join, join)
     fn.start(do)

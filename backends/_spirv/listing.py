@@ -1,4 +1,5 @@
-"""A module as text, one instruction a line, like spirv-dis; types and constants are shown by their meaning."""
+"""Prints a SPIR-V module as text like spirv-dis, one instruction a line; types and constants are shown by their
+meaning."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""The subset of SPIR-V 1.5 that the emitter writes: opcodes with the forms of their operands, and enumerants.
+"""Lists the subset of SPIR-V 1.5 that the emitter writes: opcodes with the forms of their operands, and enumerants.
 
 A form has one letter for each operand: ``t`` result type, ``r`` result, ``i`` id, ``n`` number, ``s`` string, or a key
 of `ENUMERANTS`. The last letter also stands for all further operands.

@@ -123,8 +123,8 @@ _ORDER = ("SLessThan", "SLessThanEqual", "SGreaterThan", "SGreaterThanEqual")
 
 
 def _order(c: Ctx, op: str, args: Iterable[int], known: tuple[Any, ...]) -> int:
-    """A signed comparison. A 64-bit comparison with a constant flips the sign bits and compares unsigned, because
-    Mesa 22.3 folds the comparison of an extended i32 with a small constant to always true or always false."""
+    """Emits a signed comparison. A 64-bit comparison with a constant flips the sign bits and compares unsigned,
+    because Mesa 22.3 folds the comparison of an extended i32 with a small constant to always true or always false."""
     if c.t is not i64 or all(k is None for k in known):
         return c.test(op, *args)
     flipped = [

@@ -1,4 +1,5 @@
-"""Device capabilities beyond the required minimum: Vulkan 1.2, 64-bit integers and buffer device addresses."""
+"""Describes which capabilities a Vulkan device has beyond the minimum: Vulkan 1.2, 64-bit integers and buffer
+device addresses."""
 
 from dataclasses import dataclass
 

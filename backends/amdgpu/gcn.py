@@ -1,4 +1,4 @@
-"""AMD's GPUs as a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
+"""Makes AMD's GPUs a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
 
 from functools import cache
 from typing import Any
@@ -24,14 +24,14 @@ _lock = forks.lock()
 
 @cache
 def machine(chip: str) -> Machine:
-    """LLVM's target machine."""
+    """LLVM's target machine for the chip."""
     with _lock:
         binding.initialise_all()
         return Machine(TRIPLE, chip, level=3, relocation="pic")
 
 
 class Gcn(Target):
-    """``chip``: a key of `amdgpu.WAVES`."""
+    """An AMD chip as a target of the emitter. ``chip``: a key of `amdgpu.WAVES`."""
 
     shape = SHAPE
     global_space = 1

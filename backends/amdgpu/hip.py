@@ -1,5 +1,5 @@
-"""AMD's HIP runtime through ctypes, written after AMD's documentation and not yet tried on a device. `current` returns
-the driver of a device. Tests `register` a stand-in."""
+"""Calls AMD's HIP runtime through ctypes. It is written after AMD's documentation and was not yet tried on a
+device. `current` returns the driver of a device. Tests `register` a stand-in."""
 
 import ctypes as C
 import re

@@ -1,4 +1,4 @@
-"""Code objects (HSACO), the ELF files that AMD's runtime loads: links, reads and disassembles them.
+"""Links, reads and disassembles code objects (HSACO), the ELF files that AMD's runtime loads.
 
 Their metadata is described in LLVM's "User Guide for AMDGPU Backend".
 """
@@ -45,7 +45,8 @@ class Resources:
 
 
 class Symbol(NamedTuple):
-    """``section``: the index of its section, 0 where the symbol is undefined; ``at``: its address."""
+    """A symbol of an ELF file. ``section``: the index of its section, 0 where the symbol is undefined; ``at``: its
+    address."""
 
     name: str
     kind: int

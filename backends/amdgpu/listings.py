@@ -1,5 +1,5 @@
-"""The stages of code generation for AMDGPU as text: LLVM IR, assembly, and the code object if LLVM's linker is found;
-each line with its IR statement."""
+"""Shows AMDGPU's stages of code generation as text: LLVM IR, assembly, and the code object if LLVM's linker is
+found; each line with its IR statement."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from quadrants_lab.backends import Stage
-from quadrants_lab.backends._llvm.listings import Assembly, headed, stage, with_locations, without_locations
+from quadrants_lab.backends._llvm.statement_of_line import (
+    Assembly,
+    headed,
+    stage,
+    with_locations,
+    without_locations,
+)
 from quadrants_lab.backends.amdgpu import gcn, hsaco
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions
@@ -24,8 +30,9 @@ def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Callable[[], Stage]]:
-    """The stages. "llvm": LLVM IR as emitted; "llvm-opt": optimised LLVM IR; "isa": assembly; "hsaco": the code object,
-    only if LLVM's linker is found. The last two begin with each program's use of registers and memory."""
+    """The stages of code generation. "llvm": LLVM IR as emitted; "llvm-opt": optimised LLVM IR; "isa": assembly;
+    "hsaco": the code object, only if LLVM's linker is found. The last two begin with each program's use of
+    registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
         return gcn.emitted(kernel, options, chip).lines()
@@ -69,7 +76,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 def _headed(
     name: str, comment: str, programs: tuple[hsaco.Resources, ...], lines: list[str], ids: list[int], count: int
 ) -> Stage:
-    """A stage that begins with the resources of its programs."""
+    """Makes a stage that begins with the resources of its programs."""
     most = {kind: max((getattr(p, kind.lower()) for p in programs), default=0) for kind in ("VGPRs", "AGPRs", "SGPRs")}
     registers, size = tuple((kind, n) for kind, n in most.items() if n), sum(p.code for p in programs)
     head = [f"{comment} {p.words()}" for p in programs]
@@ -77,7 +84,7 @@ def _headed(
 
 
 def outline(value: Any, depth: int = 0) -> list[str]:
-    """Nested maps and lists as indented lines."""
+    """Prints nested maps and lists as indented lines."""
     out = []
     for key, v in value.items() if isinstance(value, dict) else (("-", v) for v in value):
         nested = isinstance(v, (dict, list))

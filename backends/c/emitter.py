@@ -1,4 +1,5 @@
-"""The C source of a kernel: the launch frame as a struct, a function for each task, and the entry, which calls them.
+"""Emits the C source of a kernel: a struct for the launch frame, which holds a launch's arguments, a function for
+each task, and the entry, which calls these functions.
 
 One thread runs the kernel; the iterations of a parallel task run in row-major order.
 """
@@ -145,8 +146,8 @@ class Unit:
 
 
 class Body(body.Body):
-    """Emits one function. ``unit``: what it shares with others; ``task``: whether it is the function of a task, which
-    has a frame."""
+    """Emits one function. ``unit``: what the functions of the source share; ``task``: whether this is the function
+    of a task, which gets the launch frame."""
 
     type_names = TYPES
     named = True

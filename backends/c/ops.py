@@ -1,4 +1,4 @@
-"""Primitives (`ir.prims`) as expressions of C.
+"""Emits primitives (`ir.prims`) as expressions of C.
 
 Signed integers wrap (-fwrapv). C computes integers that are shorter than an int as int, and f16 as float; each such
 result is converted back.
@@ -51,7 +51,7 @@ def convert(t: DType, e: Expr) -> Expr:
 
 
 def emit(prim: str, out: DType, t: DType, *args: Expr) -> Expr:
-    """The primitive's result; ``t``: the dtype of the last operand."""
+    """Makes the expression of a primitive's result; ``t``: the dtype of the last operand."""
     own = TYPES[out.name]
     if prim in OPERATORS:
         e = X.binary((_ON_TRUTH if t is u1 else OPERATORS)[prim], own, *args)

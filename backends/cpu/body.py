@@ -1,4 +1,4 @@
-"""The code of a task on the CPU: how it accesses buffers and adstacks, and how it reports to the host."""
+"""Emits those parts of a task that only the CPU has: accesses to buffers and adstacks, and reports to the host."""
 
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm import memory

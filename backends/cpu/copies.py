@@ -1,5 +1,5 @@
-"""Sums at indices read from data, without atomics: each worker thread except the first adds to its own zeroed copy of
-the array.
+"""Emits sums at indices read from data without atomics: each worker thread except the first adds to its own zeroed
+copy of the array.
 
 If the element that an addition goes to is known only from data (particles to a grid, the adjoint of a gather),
 additions by several threads must be atomic. Plain additions are several times cheaper, and are enough if one thread
@@ -30,8 +30,8 @@ Reached = tuple[Target, str, str, str]
 
 
 def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
-    """Emits into the kernel's entry, before the task: a request for copies. ``total``: the number of iterations, an
-    i64."""
+    """Emits, into the kernel's entry and before the task, a request to the runtime for the workers' copies of
+    arrays. ``total``: the number of iterations, an i64."""
     fn, shared, found = body.fn, sums.uniform(task), sums.copied(body.kernel, task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
@@ -69,8 +69,8 @@ def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
 
 
 def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
-    """Emits into the kernel's entry, after the task: the addition of the copies to the elements. ``helpers``: how many
-    workers besides the launching thread took part, an i64."""
+    """Emits, into the kernel's entry and after the task, the addition of the copies to the arrays' elements.
+    ``helpers``: how many workers besides the launching thread took part, an i64."""
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
     none = fn.let(f"icmp eq ptr {base}, null")
@@ -100,9 +100,10 @@ def choose(fn: Function, number: int) -> None:
 
 
 def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
-    """Emits the start of a chunk function, after the reads of its buffers: from here on `CpuBody.sums` knows where the
-    worker adds, and whether by plain additions. ``names``: the buffers. ``known``: "plain" or "atomic" in one of the
-    two functions that `choose` calls, "serial" if one thread runs the whole task, else ""."""
+    """Emits code at the start of a chunk function (which runs a range of iterations), after the reads of its
+    buffers ``names``: it finds out where this worker adds, and whether by plain additions, for `CpuBody.sums`.
+    ``known``: "plain" or "atomic" in one of the two functions that `choose` calls, "serial" if one thread runs the
+    whole task, else ""."""
     if known == "atomic":
         body.exclusive = ""
     if known == "serial":

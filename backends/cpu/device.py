@@ -1,4 +1,4 @@
-"""The CPU as the device of a session: its adstack heap, cancel flag and print buffer.
+"""Makes the CPU the device of a session, with an adstack heap, a cancel flag and a print buffer.
 
 All devices of a process share its worker threads. These start with the first device, end when the interpreter exits,
 and start again in the child of a fork.

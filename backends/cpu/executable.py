@@ -1,4 +1,5 @@
-"""A loaded kernel on the CPU, and its launch frames. The CPU adds to the contract of `backends.launch`:
+"""Launches loaded kernels on the CPU, by launch frames (blocks of words from which a launch reads its arguments).
+The CPU adds to the contract of `backends.launch`:
 
 - field memory should be 64-byte aligned (`host.zeros`);
 - a launch releases the GIL, unless the kernel is known to take a few microseconds at most;

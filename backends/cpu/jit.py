@@ -1,4 +1,4 @@
-"""Machine code for this process: LLVM's target machine, optimisation, object code, linking, each made on first use.
+"""Makes machine code for this process by LLVM: target machine, optimisation, object code, linking.
 
 LLVM is loaded only if something has to be compiled. If all code comes from the disk cache, so do the description of the
 processor and the runtime's object code.

@@ -71,7 +71,7 @@ def local_arrays(kernel: N.Kernel) -> set[str]:
 
 
 def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> str:
-    """Why a task with local arrays does not run in lanes. "" if it has no such arrays, or if lanes pay nevertheless:
+    """Why the task's local arrays keep it from running in lanes. "" if it has none, or if lanes pay nevertheless:
     the arrays are small, and the task computes elementary functions, which LLVM's own vectoriser does not handle.
     ``asked``: the user asks for lanes."""
     used = local_arrays(kernel) & {s.buffer for s in find(task.body, N.Access)}
@@ -114,8 +114,8 @@ def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
 
 
 def _reason(task: N.Offload) -> str:
-    """Which parts of the task LLVM's vectoriser cannot handle: elementary functions, random draws, loops, sums into
-    neighbours."""
+    """Names the parts of the task that LLVM's vectoriser cannot handle: elementary functions, random draws, loops,
+    sums into neighbours."""
     names = dict.fromkeys(s.prim for s in find(task.body, N.Op) if is_math(s))
     kinds = {"random draws": N.Random, "a loop": N.Loop}
     held = [name for name, kind in kinds.items() if any(find(task.body, kind))]
@@ -231,7 +231,7 @@ class _Prices:
         self.divergent_stacks = _divergent_stacks(task, found)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
-        """``known``: constants by id, to which this adds those of the block."""
+        """Estimates a block's cycles. ``known``: constants by id; the block's constants are added to it."""
         known |= constants(block)
         one = together = 0.0
         for s in block:

@@ -1,4 +1,5 @@
-"""The launch frame and the device block on the CPU, as byte offsets. Compiled objects hold these offsets, no addresses.
+"""Lays out, as byte offsets, the CPU's launch frame (the arguments of a launch) and device block (the state of a
+device). Compiled objects hold these offsets, no addresses.
 
 runtime/runtime.h has the same words as struct Frame and struct Device, in this order, with a comment for each.
 """

@@ -1,12 +1,12 @@
-"""The compilation stages of the CPU as text: LLVM IR as emitted and after optimisation, and assembly, with the IR
-statement of each line."""
+"""Shows the CPU's compilation stages as text: LLVM IR as emitted and after optimisation, and assembly, each line
+with its IR statement."""
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from quadrants_lab.backends import Stage
-from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
+from quadrants_lab.backends._llvm.statement_of_line import Assembly, stage, with_locations, without_locations
 from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.llvm_binding import Module
 from quadrants_lab.ir.nodes import Kernel
@@ -23,7 +23,8 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return tasks.module(lowered(), options, *jit.triple_and_layout()).lines()
 
     def optimised() -> Module:
-        """Makes a new optimised module at each call, because generating machine code from a module changes it."""
+        """Makes a new optimised module at each call, because generating machine code from a module changes the
+        module."""
         module = jit.parse(with_locations(*emitted()))
         jit.optimise(module, *tasks.loop_passes(lowered()))
         return module

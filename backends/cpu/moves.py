@@ -1,4 +1,5 @@
-"""Tasks that only copy the elements of a box: the runtime moves the bytes of each row (runtime/moves.c).
+"""Compiles tasks that only copy a box of elements to calls of the runtime, which moves the bytes of each row
+(runtime/moves.c).
 
 A kernel whose gradient reads values that the kernel overwrites has such a task for each array that it saves
 (`autodiff.keeps`), and its gradient has three. LLVM takes a hundred times as long to compile a loop as a call.
@@ -42,15 +43,16 @@ def moves(kernel: N.Kernel, task: N.Offload) -> bool:
 
 
 def reserve(fn: Function, tasks: Sequence[N.Offload]) -> str:
-    """Emits into the kernel's entry: memory for the strides of the boxes that the tasks move, two strides (source and
-    target) for each axis except the last."""
+    """Emits into the kernel's entry an allocation for the strides of the boxes that the tasks move: two strides
+    (source and target) for each axis except the last."""
     words = max((2 * len(task.indices) - 2 for task in tasks if task.moves), default=0)
     return fn.alloca(f"[{words} x i64]") if words else "null"
 
 
 def call(entry: CpuBody, task: N.Offload, box: int, strides: str) -> None:
-    """Emits into the kernel's entry, after the bounds of a task for which `moves` is true: a call of the runtime that
-    moves the box. The box's begins and extents are in the frame at byte ``box``. ``strides``: the result of `reserve`.
+    """Emits into the kernel's entry, after the bounds of a task for which `moves` is true, a call of the runtime
+    that moves the box. The box's begins and extents are in the frame at byte ``box``. ``strides``: the result of
+    `reserve`.
     """
     fn = entry.fn
     entry.open(task.body)

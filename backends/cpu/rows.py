@@ -1,4 +1,5 @@
-"""The order in which a chunk function runs the iterations of a task's box."""
+"""Emits the loops by which a chunk function runs its part of a task's iterations. A chunk is a range of iterations
+that one worker thread takes at a time."""
 
 from collections.abc import Callable
 
@@ -37,8 +38,8 @@ def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, 
 
 
 def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
-    """Emits one group of iterations: those with last index ``at`` and after, one a lane, as far as they lie before
-    ``end``."""
+    """Emits one group of iterations, one a lane: those whose last index is ``at``, ``at`` + 1, ..., as far as it is
+    below ``end``."""
     fn, outer = body.fn, body.offsets
     body.offsets = dict(outer)
     left = fn.let(f"sub i64 {end}, {at}")
@@ -54,11 +55,11 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
 def aggregated(
     wide: CpuBody, pause: int, body: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
-    """Emits what `iterations` does, for a task that does nothing but add, perhaps to several arrays, at an index read
-    from data. Successive iterations often have the same index: a hot cell, or sorted data. Such additions are slow one
-    by one, since each waits for a round trip to the cache. So ``wide`` first looks at a group of iterations. If all
-    have the same index, their sum is added at once. Otherwise ``body`` runs them and the groups after them one by one,
-    ``pause`` iterations in all."""
+    """Emits the same loop as `iterations`, for a task that only adds, perhaps to several arrays, at an index read
+    from data. Successive iterations often have the same index: a hot cell, or sorted data. Such additions are slow
+    one by one, since each waits for a round trip to the cache. So ``wide`` first looks at a group of iterations. If
+    all have the same index, their sum is added at once. Otherwise ``body`` runs them and the groups after them one
+    by one, ``pause`` iterations in all."""
     fn = body.fn
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
@@ -82,10 +83,10 @@ def aggregated(
 def adaptive(
     narrow: CpuBody, wide: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
-    """Emits what `iterations` does, for a task whose inner loop makes a number of trips that depends on data. In lanes,
-    a group waits for its longest iteration. So each group runs either in lanes, by ``wide``, or one iteration after the
-    other, by ``narrow``. `ir.traits.Scheduled.wait` decides from the trips that the group's iterations will make, so
-    the choice depends only on the data."""
+    """Emits the same loop as `iterations`, for a task whose inner loop makes a number of trips that depends on
+    data. In lanes, a group waits for its longest iteration. So each group runs either in lanes, by ``wide``, or one
+    iteration after the other, by ``narrow``. `ir.traits.Scheduled.wait` decides from the trips that the group's
+    iterations will make, so the choice depends only on the data."""
     found = loop_of(task)
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn

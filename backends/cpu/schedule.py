@@ -1,4 +1,5 @@
-"""What the CPU does with each task: lanes, colours, steps, shares, copies, grains, and LLVM's passes over its loops.
+"""Decides how the CPU runs each task: in how many vector lanes, in which order and pieces, with which copies of
+arrays, and which of LLVM's passes run over its loops.
 
 One pass decides it, before anything else depends on it, and writes it on the tasks (`ir.traits.Scheduled`). Emitters
 and launches read it there.
@@ -31,10 +32,10 @@ COPIED = ("f32", "f64", "i32", "u32", "i64", "u64")  # the runtime adds up copie
 
 @dataclass(frozen=True, slots=True)
 class CpuSchedule(Parametrised):
-    """Decides what the CPU does with each task, and writes it on the task. Sums into neighbours' elements become plain
-    additions, because colours keep apart the iterations that touch the same element. ``width``: how many 32-bit values
-    a vector of the processor holds, 0 if it has no gathers and masks. ``reproducible``: all kernels that compute a
-    value must get the same bits."""
+    """Decides how the CPU runs each task, and writes the decision on the task. Sums into neighbours' elements
+    become plain additions: iterations that touch the same element get different colours, and the colours run one
+    after the other. ``width``: how many 32-bit values a vector of the processor holds, 0 if it has no gathers and
+    masks. ``reproducible``: all kernels that compute a value must get the same bits."""
 
     width: int = 0
     reproducible: bool = False
@@ -117,8 +118,8 @@ def brief(kernel: N.Kernel) -> bool:
 
 
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
-    """The task with plain instead of atomic sums into neighbours' elements, and with the colours and steps that this
-    requires; and the reason."""
+    """Returns the task with plain instead of atomic sums into neighbours' elements, and with the colours and steps
+    that these require; and the reason."""
     distances = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
     # each iteration adds only to its own element
     disjoint = bool(distances) and max(distances) == 0 and len(task.indices) == 1

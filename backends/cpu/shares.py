@@ -1,5 +1,5 @@
-"""Sums and products of parallel iterations into one element, with the same bits in each run and for any number of
-threads.
+"""Combines sums and products of parallel iterations into one element, with the same bits in each run and for any
+number of threads.
 
 A sum of floats depends on the order of its terms, and which thread runs which iterations is left to chance. So a task's
 iterations are cut into shares, whose size depends only on the number of iterations. Each share has its own partial
@@ -53,9 +53,9 @@ class Shares:
     at: str
 
     def begin(self, total: str, least: int, stride: str = "1") -> str:
-        """Emits the cut into shares; call this before the task, which consists of ``total`` pieces of work. Returns how
-        many pieces make a share, an i64; "0" if there are no shares. ``stride``: how many iterations of the chunk
-        function a piece has."""
+        """Emits, before the task, the division of its ``total`` pieces of work into shares. Returns how many pieces
+        make a share, an i64; "0" if there are no shares. ``stride``: how many iterations of the chunk function a
+        piece has."""
         if not self.found:
             return "0"
         fn = self.entry.fn
@@ -81,7 +81,7 @@ class Shares:
             _modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where the shares of reduction ``n`` are, and how many there are."""
+        """The addresses of the shares of reduction ``n``, and how many shares there are."""
         fn = self.entry.fn
         count = fn.divided_up(total, unit)
         return ("ptr", fn.let(f"getelementptr inbounds double, ptr {self.at}, i64 {n * MOST}")), ("i64", count)
@@ -91,7 +91,7 @@ class Shares:
 
 
 def open(b: CpuBody, task: N.Offload) -> None:
-    """Emits into the entry block of a chunk function: a variable for each reduction's partial result in this call."""
+    """Emits into the entry block of a chunk function a variable for each reduction's partial result in this call."""
     for name, op in task.shares:
         t = b.kernel.buffers[name].dtype
         ptr = b.fn.alloca(variable_type(t, b.width))
@@ -100,7 +100,7 @@ def open(b: CpuBody, task: N.Offload) -> None:
 
 
 def close(b: CpuBody, task: N.Offload) -> None:
-    """Emits at the end of a chunk function: each partial result is added to its share, or to the buffer."""
+    """Emits, at the end of a chunk function, the addition of each partial result to its share, or to the buffer."""
     fn, in_order = b.fn, list(ordered(b.kernel, task))
     if in_order:
         share = fn.let(f"udiv i64 %begin, {b.word(L.SHARE)}")

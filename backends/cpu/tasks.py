@@ -1,4 +1,5 @@
-"""A kernel's LLVM module for the CPU: an entry that runs the tasks in order, and a chunk function for each task."""
+"""Emits a kernel's LLVM module for the CPU: an entry that runs the tasks in order, and for each task a chunk
+function, which runs a range of the task's iterations."""
 
 from functools import partial
 from math import prod
@@ -93,7 +94,7 @@ class _Maker:
         fn.end()
 
     def parallel(self, task: N.Offload, number: int) -> None:
-        """Emits into the entry: a parallel run of the task; and adds the task's chunk function to the module."""
+        """Emits into the entry a parallel run of the task, and adds the task's chunk function to the module."""
         fn = self.entry
         if (pair := copied(self.kernel, task)) is not None:
             body = CpuBody(fn, self.unit, parallel=False)
@@ -321,5 +322,5 @@ def machine_code(kernel: N.Kernel, options: CompileOptions) -> bytes:
 
 
 def loop_passes(kernel: N.Kernel) -> tuple[bool, bool]:
-    """Two answers: whether LLVM's loop vectoriser runs on this kernel, and whether its loop unroller does."""
+    """Decides whether LLVM's loop vectoriser runs on this kernel, and whether its loop unroller does."""
     return any(t.vectorise for t in kernel.tasks), any(t.unroll for t in kernel.tasks)

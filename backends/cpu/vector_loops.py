@@ -1,5 +1,5 @@
-"""Which loops LLVM's loop vectoriser can handle, and which of them access memory so regularly that lanes would gain
-nothing."""
+"""Finds the loops that LLVM's loop vectoriser can handle, and those among them that access memory so regularly that
+lanes (vectors over iterations) would gain nothing."""
 
 from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.cost import large

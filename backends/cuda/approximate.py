@@ -111,8 +111,8 @@ def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
 
 
 def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
-    """Emits a sine or cosine whose argument is reduced together with others of its block; for the first of them, also
-    the reduction of all. For any other statement, returns False and emits nothing."""
+    """Emits a sine or cosine whose argument is reduced together with others of its block; at the first of them, it
+    also emits the reduction of all. For any other statement it returns False and emits nothing."""
     if not (body.fast and _is_one(stmt)):
         return False
     x = body.values[stmt.operands()[0]]

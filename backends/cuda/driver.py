@@ -1,5 +1,5 @@
-"""NVIDIA's driver through ctypes, graphs of launches that one call starts, and a session's device. `current` returns
-the driver of a device. Tests `register` a stand-in if there is no device.
+"""Calls NVIDIA's driver through ctypes, makes graphs of launches that one call starts, and opens a session's
+device. `current` returns the driver of a device. Tests `register` a stand-in if there is no device.
 
 Background threads do work that the first kernel of a process would otherwise wait for: they import LLVM, load NVIDIA's
 compiler, make a code generator, and extract the math library's functions.
@@ -149,13 +149,13 @@ class Driver(simt.Driver):
         return module
 
     def graph(self, run: Callable[[], None]) -> Graph:
-        """Captures as a graph all that ``run`` launches, clears and copies."""
+        """Captures everything that ``run`` launches, clears and copies as a graph."""
         return Graph(self, run)
 
 
 class Graph:
-    """A graph of all that ``run`` puts into the driver's stream; capturing does not execute it. ``launch()`` starts the
-    graph after all earlier launches; any thread may call it."""
+    """A graph of everything that ``run`` puts into the driver's stream; capturing executes none of it. ``launch()``
+    starts the graph after all earlier launches; any thread may call it."""
 
     def __init__(self, driver: Driver, run: Callable[[], None]) -> None:
         self._driver, self._run = driver, run
@@ -280,14 +280,14 @@ _EMPTY = """\
 
 @cache
 def begin_imports() -> None:
-    """Starts the work that needs no device."""
+    """Imports, on another thread, the modules that make PTX; this needs no device."""
     forks.start(import_module, "quadrants_lab.backends.cuda.nvptx", name="imports")
 
 
 @cache
 def warm_up(driver: Any) -> None:
-    """Starts the work that needs a device, once for each driver. Errors are ignored here: they occur again where the
-    result is needed."""
+    """Starts, on other threads, work for the first kernel that needs a device, once for each driver. Errors are
+    ignored here: they occur again when the result is needed."""
     for work in (_load_compiler, _make_generator):
         forks.start(work, driver, name="warm-up")
 

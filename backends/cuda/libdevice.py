@@ -1,4 +1,4 @@
-"""NVIDIA's math library, reduced to the functions that a kernel calls.
+"""Extracts from NVIDIA's math library the functions that a kernel calls.
 
 Parsing the whole library takes longer than compiling a kernel. So the user's cache folder holds the part of it that
 primitives can call, and each function by itself, optimised.

@@ -1,5 +1,5 @@
-"""The stages of code generation for CUDA as text: LLVM IR, PTX, and SASS if NVIDIA's tools are found; each line with
-its IR statement."""
+"""Shows CUDA's stages of code generation as text: LLVM IR, PTX, and SASS if NVIDIA's tools are found; each line
+with its IR statement."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from quadrants_lab.backends import Stage, tools
-from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
+from quadrants_lab.backends._llvm.statement_of_line import Assembly, stage, with_locations
 from quadrants_lab.backends._simt.body import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -24,8 +24,8 @@ def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:
-    """The stages. "llvm": LLVM IR as emitted; "ptx": optimised PTX; "sass", only if ptxas and nvdisasm are found:
-    machine code, with its use of registers and memory."""
+    """The stages of code generation. "llvm": LLVM IR as emitted; "ptx": optimised PTX; "sass", only if ptxas and
+    nvdisasm are found: machine code, with its use of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int], list[str]]:
         made = module(kernel, options, nvptx.Nvptx(chip))
@@ -72,7 +72,7 @@ class Resources:
 
 
 class Assembled(NamedTuple):
-    """``code``: a cubin."""
+    """What ptxas made of PTX. ``code``: a cubin."""
 
     code: bytes
     programs: tuple[Resources, ...]

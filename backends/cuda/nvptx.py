@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs as a target of `_simt`: intrinsics, the math library, and LLVM's optimisation and PTX."""
+"""Makes NVIDIA's GPUs a target of `_simt`: intrinsics, the math library, and LLVM's optimisation and PTX."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _compute_halves_in_f32() -> None:
 
 @cache
 def machine(chip: int) -> Machine:
-    """LLVM's target machine."""
+    """LLVM's target machine for the chip."""
     with _lock:
         _compute_halves_in_f32()
         binding.initialise_all()
@@ -47,7 +47,7 @@ selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %number) convergent
 
 
 class Nvptx(Target):
-    """``chip``: a key of `cuda.PTX_VERSIONS`."""
+    """An NVIDIA chip as a target of the emitter. ``chip``: a key of `cuda.PTX_VERSIONS`."""
 
     warp = 32
     shape = SHAPE

@@ -54,8 +54,8 @@ _ODD = """\
   %p3 = call float @llvm.fma.f32(float %z, float %p2, float {c0})
   %cube = fmul float %z, %r
   %y = call float @llvm.fma.f32(float %cube, float %p3, float %r)"""
-# LLVM IR of sin(size + shift pi / 2**63): the significand times the 96 bits of 1 / pi that begin at the bit whose
-# weight is one half turn
+# The LLVM IR that computes sin(size + shift pi / 2**63). It multiplies the significand by 96 bits of 1 / pi,
+# beginning at the bit whose weight is one half turn.
 _FAR = """\
 @qd.inverse.pi = internal unnamed_addr addrspace({space}) constant [7 x i32] [{words}], align 4
 define internal float @qd.sine.far(float %size, i64 %shift) noinline nounwind willreturn memory(read) {denormals} {{

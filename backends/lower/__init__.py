@@ -1,5 +1,5 @@
-"""Passes that replace statements which a device lacks by statements that it has. The passes depend on the IR alone.
-Each backend names the passes that it needs, in order: `quadrants_lab.runtime.backend.Backend.lowering`."""
+"""Lowering passes, which replace statements that a device lacks by statements that it has. They depend on the IR
+alone. `devices` says which of them run for each device, in order."""
 
 from collections.abc import Iterable
 

@@ -1,5 +1,5 @@
-"""Warp-aggregated atomics: if all threads of a warp change the same element, they first combine their values, and then
-one of them changes the element. Otherwise each thread changes its own element.
+"""Makes atomics warp-aggregated: if all threads of a warp change the same element, they first combine their values,
+and then one of them changes the element. Otherwise each thread changes its own element.
 
     atomic add @y[%i], %v    becomes    %total, %one = if group_same %i {
                                           yield group_reduce add %v, is this the first thread
@@ -73,7 +73,7 @@ class AggregateAtomics(Parametrised):
         b.span, b.adjoint_of = None, N.NO_ID
 
     def _same(self, b: Builder, index: N.Ids) -> int:
-        """Emits a flag: all threads of the warp are active here, and their indices are equal."""
+        """Emits a flag that is true if all threads of the warp are active here and their indices are equal."""
         parts = [X(b, i) for i in index or (b.const(0, u32),)]
         if any(x.type.bits > self.bits for x in parts):
             parts = [part.cast(u32) for x in parts for part in ((x, x.lshr(32)) if x.type.bits > self.bits else (x,))]

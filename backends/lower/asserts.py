@@ -1,5 +1,5 @@
-"""Uses the conditions of asserts, on devices where a failed assert ends the task: after the assert, its condition
-holds."""
+"""Simplifies the code after an assert by the fact that its condition holds, on devices where a failed assert ends
+the task."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,8 @@ def trust_asserts(kernel: N.Kernel) -> N.Kernel:
 
 
 class _Asserts:
-    """``same``: id of a removed value -> the value that replaces it. ``both``: id of a conjunction -> its parts."""
+    """Rewrites blocks by the conditions that asserts guarantee. ``same``: id of a removed value -> the value that
+    replaces it. ``both``: id of a conjunction -> its parts."""
 
     def __init__(self) -> None:
         self.same: dict[int, int] = {}

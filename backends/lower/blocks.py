@@ -187,7 +187,7 @@ class _Shared:
         b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
 
     def accessed(self, s: N.Access, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
-        """The load or store ``s`` in the form that a thread of the group runs."""
+        """Emits the load or store ``s`` as a thread of the group runs it."""
         if s.buffer not in own:
             return s
         b = self.b
@@ -216,7 +216,7 @@ def _indexing(kernel: N.Kernel) -> set[int]:
 
 
 def _moving(kernel: N.Kernel) -> set[str]:
-    """The names of the private arrays that have an index which is not constant, so registers cannot hold them."""
+    """The names of the private arrays that registers cannot hold, because some index is not constant."""
     constants = {s.id for s in find(kernel.body, N.Const)}
     own = {name for name, x in kernel.buffers.items() if x.kind == "private"}
     return {s.buffer for s in find(kernel.body, N.Access) if s.buffer in own and s.index[0] not in constants}

@@ -94,7 +94,7 @@ def _sqrt(s: Site, a: X) -> X | None:
 
 
 def _rsqrt(s: Site, a: X) -> X:
-    """1 / sqrt. For an f16 it is computed in f32, so that it is rounded once."""
+    """Emits 1 / sqrt(x). For an f16 it is computed in f32, so that it is rounded once."""
     wide = a.cast(f32) if s.t is f16 else a
     root = wide.like(1.0) / wide.sqrt()
     return root.cast(f16) if s.t is f16 else root

@@ -124,9 +124,9 @@ class _Task:
         return self.block(block, claimed, active)
 
     def claim_before(self, loop: N.For, claimed: Claimed, active: bool) -> None:
-        """Emits, before a loop, the claim of slots for the stretches that are the same in all its iterations and that
-        the loop surely writes to. In an active cell also those that the loop may write to are claimed, because active
-        cells have memory anyway."""
+        """Emits, before a loop, code that claims slots for those stretches that are the same in all iterations and
+        that the loop surely writes to. In an active cell it also claims slots for stretches that the loop may write
+        to, because active cells have memory anyway."""
         if not self.runs(loop):
             return
         inside = types_of((loop,)).keys()
@@ -179,8 +179,8 @@ class _Task:
         return slot
 
     def tested(self, s: N.Access) -> bool:
-        """Whether the access claims a slot only if the written value has a bit that is not 0: a copy of memory contains
-        zeros, too."""
+        """Whether the access claims a slot only if some bit of the written value is not 0. This matters for copies
+        of memory, most of which may be zeros."""
         return s.stores and self.buffers[s.buffer].kind == "scratch"
 
     def word(self, s: N.Access, at: X) -> X:

@@ -1,5 +1,5 @@
-"""The order of every device's passes, which turn a kernel into statements that the device's emitter has instructions
-for.
+"""Lists, for every device, the passes that turn a kernel into statements for which the device's emitter has
+instructions.
 
 A device supplies passes of its own: the one that schedules its tasks, and those that need the layout of its launch
 frame. Passes that only GPUs need are imported when a GPU asks for them.

@@ -1,4 +1,4 @@
-"""Python objects that build IR: an operator on them appends a statement to a block under construction."""
+"""Defines Python objects that build IR: an operator on them appends a statement to a block under construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are read long after they are computed lie in memory meanwhile:
+"""Stores values that are read long after they are computed, and loads them where they are read:
 
     v = ..; ..; use v    becomes    v = ..; store @far$v[], v; ..; w = load @far$v[]; use w
 
@@ -44,8 +44,8 @@ class SpillFarValues(Parametrised):
 
 
 class _Definition(NamedTuple):
-    """Of a float, or of a comparison of floats: the place of its statement in program order, the loop around it, and
-    the statement."""
+    """The definition of a float, or of a comparison of floats: its place in program order, the loop around it, and
+    its statement."""
 
     place: int
     loop: int
@@ -54,8 +54,8 @@ class _Definition(NamedTuple):
 
 
 class _Task:
-    """The values of a task. ``far``: by id of those that are read far from their definitions, their variables, and None
-    for a comparison."""
+    """Rewrites a task. ``far``: id of a value that is read far from its definition -> its variable, or None for a
+    comparison."""
 
     def __init__(self, kernel: N.Kernel, number: int, distance: int) -> None:
         self.kernel = kernel

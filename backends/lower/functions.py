@@ -1,4 +1,4 @@
-"""Elementary functions as IR, for devices whose own instructions lack them or are not accurate enough.
+"""Implements elementary functions in IR, for devices whose own functions are missing or not accurate enough.
 
 `function(name, dtype, wide)` makes a function that kernels can call. It runs wherever IR runs: on every device, and in
 the interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, for f32 and f64
@@ -181,8 +181,8 @@ def _log_pair(s: Scope, x: X) -> tuple[X, X]:
 
 
 def pow(s: Scope, a: X, b: X) -> X:
-    """As in C: 1 if b = 0 or a = 1, even if the other operand is NaN; NaN for a negative base unless the exponent is an
-    integer."""
+    """The power as C defines it: 1 if b = 0 or a = 1, even if the other operand is NaN; NaN for a negative base
+    unless the exponent is an integer."""
     inf, one = s.lit(float("inf")), s.lit(1.0)
     size = a.abs()
     high, low = _log_pair(s, size.max(s.lit(s.tiny)).min(s.lit(s.most)))
@@ -278,9 +278,9 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
 
 
 def _with_digits(s: Scope, x: X, y: X, at_zero: float) -> X:
-    """``y``, the sine or cosine of ``x`` that was computed. But if ``x`` is finite and so large that neighbouring
-    floats are 0.5 or more apart, ``at_zero``, the function's value at 0: for such arguments ``y`` would lie outside -1
-    .. 1. Processors compare ``x`` while they compute ``y``."""
+    """Returns ``y``, the computed sine or cosine of ``x``. But if ``x`` is finite and so large that neighbouring
+    floats are 0.5 or more apart, it returns ``at_zero``, the function's value at 0, because ``y`` would lie outside
+    -1 .. 1. Processors compare ``x`` while they compute ``y``."""
     size = x.abs()
     return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(at_zero), y)
 

@@ -19,8 +19,8 @@ from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned
 
 
 def _unsafe(s: Site, b: X) -> X | None:
-    """A flag: the device must not divide by ``b``, because it is 0 or, if signed, -1; None if this is known never to
-    happen."""
+    """A flag that is true if the device must not divide by ``b``, which is 0 or, if signed, -1; None if ``b`` is
+    never such a number."""
     zero, minus = s.may_be(b, 0), s.t.kind == "i" and s.may_be(b, -1)
     if zero and minus:
         return (b + 1).bitcast(unsigned(s.t)) < 2
@@ -48,8 +48,8 @@ def _patched(s: Site, a: X, b: X, q: X) -> X:
 
 
 def _off_floor(s: Site, r: X, b: X) -> X:
-    """A flag: the remainder ``r`` of a division toward zero differs from the remainder of floor division, because it is
-    not 0 and its sign differs from the divisor's."""
+    """A flag that is true if the remainder ``r`` of a division toward zero differs from that of floor division:
+    ``r`` is not 0 and has another sign than the divisor."""
     low, high = s.range(b)
     if low > 0:
         return r < 0
@@ -210,5 +210,5 @@ def _order(s: Site, a: X, b: X) -> X | None:
 
 
 def lower_orders(kernel: Kernel) -> Kernel:
-    """Guarantees that there is no abs of integers, and that u1s are compared for equality only."""
+    """Guarantees that no abs of integers is left, and that u1s are compared for equality only."""
     return rewrite(kernel, {"abs": _abs, **dict.fromkeys(_FALSE_IS_LESS, _order)})

@@ -77,7 +77,8 @@ def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
-    """Which limits apply to the loop: `ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
+    """The limits within which the loop is shared (`ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`), chosen by how its
+    iterations read memory."""
     mine, limits = {p.id for p in task.indices}, SAME
     adds = any(find(loop.body, N.Effect))
     about = {id: {id} for id in (*mine, loop.index.id)}  # id of a value -> the indices that it depends on
@@ -107,7 +108,7 @@ def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> boo
 
 
 def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
-    """Whether the loop does nothing but sum, in the values that it carries and in memory."""
+    """Whether the loop only sums, in the values that it carries and in memory."""
     used, made = uses(task.body), {s.id: s for s in of_kind(loop.body, N.Op)}
     for p, last in zip(loop.carried, loop.body[-1].operands(), strict=True):
         sum = made.get(last)

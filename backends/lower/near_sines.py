@@ -1,4 +1,5 @@
-"""Loops in which sines and cosines have arguments near zero, for GPUs whose own functions are accurate there.
+"""Gives loops of sines and cosines a second version for arguments near zero, for GPUs whose own functions are
+accurate there.
 
 for j in a..b carry v = x { sin(v) + c } becomes
 

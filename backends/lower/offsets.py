@@ -32,7 +32,8 @@ class LowerOffsets(Parametrised):
 
 
 class _Rewriter:
-    """``numbers``: what is computed -> a value that has it, where the open block is dominated by that value."""
+    """Replaces indices by row-major numbers. ``numbers``: a computation -> a value that dominates the open block
+    and has the computation's result."""
 
     def __init__(self, how: LowerOffsets, kernel: N.Kernel, b: Builder) -> None:
         self.how = how

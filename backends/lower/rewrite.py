@@ -1,4 +1,4 @@
-"""The driver of lowering passes: it replaces operations of a kernel by rules."""
+"""Drives lowering passes: it applies a table of rules, each of which replaces one kind of operation."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -15,7 +15,8 @@ from quadrants_lab.ir.walk import map_blocks, reading, same_or, types_of, walk
 
 
 class Site:
-    """What a rule gets besides the operands of the operation that it replaces: where it emits, and dtypes.
+    """What a rule gets besides the operands of the operation that it replaces: the builder with which it emits, and
+    dtypes.
 
     ``t``: the dtype of the first operand, for a select of the second; ``out``: the dtype of the result.
     """

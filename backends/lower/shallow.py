@@ -46,7 +46,7 @@ class _Flat:
         self.most = most  # the greatest allowed depth
 
     def block(self, block: N.Block, level: int) -> N.Block:
-        """``level``: how many ifs are around the block."""
+        """Rewrites a block. ``level``: how many ifs are around the block."""
         with self.b.block() as out:
             for s in block:
                 if isinstance(s, N.If) and level + 1 >= self.most and _levels((s,)) > 1:

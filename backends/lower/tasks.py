@@ -122,9 +122,10 @@ def _task(
 def _through_frame(
     b: Builder, number: int, bounds: N.Block, params: Sequence[N.Param], most: str
 ) -> tuple[N.Block, N.Block, tuple[N.Buffer, ...]]:
-    """For bounds that read memory. Returns three things: a bounds block with which one thread stores the box of the
-    task in the launch frame; a block with which every thread loads the box; and the buffers of these words. ``most``:
-    the name of the word with the greatest number of threads; the number of groups is stored too."""
+    """Passes bounds that read memory through the launch frame. Returns three things: a bounds block with which one
+    thread stores the box of the task in the launch frame; a block with which every thread loads the box; and the
+    buffers of these words. ``most``: the name of the word with the greatest number of threads; the number of groups
+    is stored too."""
     shape, box = (len(params) // 2,), end_of(bounds).values
     what = ("begins", "extents")
     left = tuple(N.Buffer(f"${w}{number}", "frame", p.type, 1, shape) for w, p in zip(what, params[:2], strict=True))
@@ -200,7 +201,7 @@ def _in_step(
     t = index.type
 
     def rows(value: int, size: int, range: Range | None = None) -> int:
-        """``value`` rounded down to a multiple of ``size``, a power of two."""
+        """Emits ``value`` rounded down to a multiple of ``size``, a power of two."""
         mask = b.const(-size if t.kind == "i" else (1 << t.bits) - size, t)
         return b.add(N.Op(b.fresh(), t, "and", (value, mask), range=range))
 

@@ -45,7 +45,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 @cache
 def target_key() -> str:
-    """The part of a cache key that says what code depends on besides kernel and options: our own sources."""
+    """The part of a cache key for everything besides kernel and options that the code depends on: our own sources."""
     from quadrants_lab.backends.disk_cache import digest
 
     sources = digest("_clike", "_gpu", "_msl", "metal")

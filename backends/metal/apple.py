@@ -1,4 +1,4 @@
-"""Apple's Metal through PyObjC. It needs macOS 13, where buffers have GPU addresses."""
+"""Calls Apple's Metal through PyObjC. It needs macOS 13, where buffers have GPU addresses."""
 
 import platform
 from contextlib import AbstractContextManager
@@ -80,7 +80,7 @@ class System(Protocol):
     def device(self) -> Any: ...
 
     def compile_options(self, fast_math: bool) -> Any:
-        """Makes an MTLCompileOptions. With or without ``fast_math``, NaN and infinity keep their meaning."""
+        """Makes an MTLCompileOptions. NaN and infinity keep their meaning, also with ``fast_math``."""
 
     def pool(self) -> AbstractContextManager[Any]:
         """An autorelease pool for a launch; without it, temporary objects would live as long as the process."""

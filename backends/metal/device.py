@@ -1,4 +1,4 @@
-"""A session's Metal device: memory, the command queue, and waiting for launches."""
+"""Implements a session's Metal device: memory, the command queue, and waiting for launches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def contents(buffer: Any, nbytes: int) -> memoryview:
 
 
 class Device(GpuDevice):
-    """``simulated``: whether the device is a simulation; ``name`` says so too."""
+    """A session's Metal device. ``simulated``: whether the device is a simulation; ``name`` says so too."""
 
     def __init__(self, system: System, threads: int = 0) -> None:
         self.system = system

@@ -1,4 +1,4 @@
-"""A kernel loaded on Metal, and its launch frames."""
+"""Loads a kernel on Metal, and launches it by launch frames, which hold a launch's arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SHOWN = 2000  # at most so many characters of the compiler's message are s
 
 
 class Executable(GpuExecutable):
-    """``object`` is MSL."""
+    """A kernel loaded on Metal. ``object``: its MSL source."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget

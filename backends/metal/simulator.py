@@ -1,5 +1,5 @@
-"""A simulated Metal: the interface of `system.py` over a C++ compiler. Kernels run when a command buffer is committed,
-on the calling thread, one thread of the grid after the other."""
+"""Simulates Metal by a C++ compiler, behind the same interface as `apple`. Kernels run when a command buffer is
+committed, on the calling thread, one thread of the grid after the other."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _opened(made: bytes) -> ctypes.CDLL:
 
 
 class Simulator:
-    """See `system.System`."""
+    """See `apple.System`."""
 
     simulated = True
 

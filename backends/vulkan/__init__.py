@@ -82,8 +82,8 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
 
 @cache
 def target_key() -> str:
-    """The part of a cache key that says what code depends on besides kernel and options: the device's capabilities and
-    our own sources."""
+    """The part of a cache key for everything besides kernel and options that the code depends on: the device's
+    capabilities and our own sources."""
     from quadrants_lab.backends.disk_cache import digest
     from quadrants_lab.backends.vulkan import api
 

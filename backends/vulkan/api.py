@@ -1,4 +1,5 @@
-"""Vulkan through the package `vulkan`: its C functions, structures by name, and the physical devices of this machine.
+"""Calls Vulkan through the package `vulkan`: its C functions, structures by name, and the physical devices of this
+machine.
 
 If a call of Vulkan fails, it raises RuntimeError, or MemoryError, with the name of Vulkan's result code.
 """

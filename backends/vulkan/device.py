@@ -1,4 +1,4 @@
-"""A session's Vulkan device."""
+"""Implements a session's Vulkan device."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def tell_of_both_arms(name: str) -> None:
 
 
 class Device(RemoteDevice, GpuDevice):
-    """``physical``: the device, by default the result of `api.choose`. ``cache``: where compiled pipelines are stored.
-    ``pool``: memory that the host can access; ``arrays``: memory for arrays, the same pool unless the device is
-    discrete (``remote``)."""
+    """A session's Vulkan device. ``physical``: the device of the machine, by default the result of `api.choose`.
+    ``cache``: where compiled pipelines are stored. ``pool``: memory that the host can access; ``arrays``: memory
+    for arrays, the same pool unless the device is discrete (``remote``)."""
 
     memory = RemoteMemory
 

@@ -1,4 +1,5 @@
-"""A kernel loaded on Vulkan: its pipelines, and launch frames whose command buffers are recorded once."""
+"""Loads a kernel on Vulkan as pipelines, and launches it by launch frames (the arguments), whose command buffers
+are recorded once."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ _MOST_SLOTS = 2 * Q.MOST
 
 
 class Executable(GpuExecutable):
-    """``object``: the SPIR-V for the capabilities ``target``; for a device with others, the kernel is emitted again.
-    ``synchronous``: whether a launch returns something or may fail an assert."""
+    """A kernel loaded on Vulkan. ``object``: its SPIR-V for the capabilities ``target``; for a device with others,
+    the kernel is emitted again. ``synchronous``: whether a launch returns something or may fail an assert."""
 
     def __init__(
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep

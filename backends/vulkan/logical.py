@@ -1,4 +1,4 @@
-"""The logical device (VkDevice): memory types, command buffers, and the pipeline cache on disk."""
+"""Opens the logical device (VkDevice), with its memory types, command buffers, and the pipeline cache on disk."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,7 +43,8 @@ class Kind:
 
 
 class Logical:
-    """``handle``: the VkDevice. ``discrete``: whether the host reads the device's own memory slowly or not at all."""
+    """An opened logical device. ``handle``: the VkDevice. ``discrete``: whether the host reads the device's own
+    memory slowly or not at all."""
 
     def __init__(self, physical: api.Physical, cache: DiskCache) -> None:
         f, vk = api.ffi(), api.lib()

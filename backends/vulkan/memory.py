@@ -1,4 +1,4 @@
-"""Device memory: blocks that the driver allocates, pieces of blocks, and arrays in pieces.
+"""Allocates device memory: the driver allocates blocks, blocks are cut into pieces, and arrays lie in pieces.
 
 If the host reads the device's memory at full speed, all memory is of the kind `MAPPED`. A discrete GPU
 (`Logical.discrete`) has memory of the kind `REMOTE` for arrays; `transfer.Transfers` copies to and from it.

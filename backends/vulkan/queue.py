@@ -1,4 +1,4 @@
-"""The queue of launches: several are submitted together, and their completion is noticed at the next wait.
+"""Queues launches: several are submitted together, and their completion is noticed at the next wait.
 
 A launch is submitted at once if fewer than `_SUBMISSIONS` submissions are running. Otherwise launches are collected, up
 to `MOST`, until one of these has ended or a wait begins. Launches run in order. A submission is one primary command
@@ -169,7 +169,7 @@ class Queue:
             self.pending_frees.popleft()()
 
     def release(self, launch: Launch) -> None:
-        """Waits until the launch is no longer in flight."""
+        """Waits until the launch is not running any more."""
         while launch.uses:
             if self._waiting and not self.running:
                 self._submit()

@@ -1,4 +1,4 @@
-"""WebAssembly as the device of a session: a store of wasmtime with one memory, which holds everything.
+"""Makes WebAssembly the device of a session: a store of wasmtime with one memory, which holds all data.
 
 An address has 32 bits. Code runs on the calling thread. A ticking thread advances the engine's epoch; at each tick
 wasmtime suspends the running call, so that Python can handle a Ctrl-C before the call is resumed.
@@ -76,8 +76,8 @@ def _wake() -> None:
 
 
 class Device(GpuDevice):
-    """``origin``: the host address of the memory; ``used``: memory from this address on is zero. ``launching``: whether
-    code is running."""
+    """A session's memory in wasmtime. ``origin``: the host address of the memory; ``used``: memory from this
+    address on is zero. ``launching``: whether code is running."""
 
     def __init__(self) -> None:
         super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)

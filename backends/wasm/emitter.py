@@ -299,7 +299,7 @@ class Body:
 
     def groups(self, task: N.Offload, p: N.Param, begin: Instruction, end: Instruction) -> Instruction:
         """Emits the loop over all whole groups of iterations; returns the instruction that pushes the index of the
-        first iteration that is left. If the body cannot run in groups, all iterations are left."""
+        first iteration that remains. If the body cannot run in groups, all iterations remain."""
         buffers = self.unit.kernel.buffers.values()
         shape = lanes.Shape(task.body, task.indices, [b.name for b in buffers if b.kind == "local"])
         if shape.per_lane:

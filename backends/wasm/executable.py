@@ -1,4 +1,4 @@
-"""A kernel loaded in wasmtime, and its launch frames."""
+"""Loads a kernel in wasmtime, and launches it by launch frames, which hold a launch's arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _SIZE = struct.Struct("=I")
 
 
 class Executable(GpuExecutable):
-    """``object``: the size of the module, the module, and the machine code that wasmtime has compiled it to."""
+    """A kernel loaded in wasmtime. ``object``: the size of the module, the module, and the machine code that
+    wasmtime made of it."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget

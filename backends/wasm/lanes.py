@@ -1,5 +1,5 @@
-"""Lanes in WebAssembly: a vector of 128 bits holds the values of four iterations, of 32 bits each, or of two, of 64
-bits (simd128). This file decides which tasks use them, and emits vector code.
+"""Decides which tasks run several iterations at once in vectors (lanes) of WebAssembly, and emits their code. A
+vector of 128 bits holds values of 32 bits from four iterations, or of 64 bits from two.
 
 All lanes run the same code: loops must have the same bounds in all lanes, and if an if's condition differs between
 lanes, both arms are computed. Other tasks run their iterations one by one.
@@ -178,7 +178,7 @@ def store_vector(b: Body, t: DType, offset: int, stride: int, id: int) -> None:
 
 
 def reduce(b: Body, s: N.GroupReduce) -> None:
-    """Emits the combination of the values of all lanes, in the order of the lanes."""
+    """Emits the reduction of a vector: the values of all lanes combined, in the order of the lanes."""
     if b.lanes == 1:
         b.get(s.value)
     else:

@@ -1,4 +1,4 @@
-"""A WebAssembly module as text, one line an instruction, and as bytes.
+"""Builds a WebAssembly module, as bytes and as text with one instruction a line.
 
 An instruction is a tuple of its name and its immediates. As an immediate, a local is a `Local`, and a function its
 index.
@@ -38,8 +38,8 @@ class Local(NamedTuple):
 
 @dataclass
 class Function:
-    """``params`` and ``results``: types. ``code``: the instructions; ``ids``: for each of them the id of the statement
-    that it came from. ``start``: instructions that run before the code."""
+    """A function of the module. ``params`` and ``results``: types. ``code``: the instructions; ``ids``: for each of
+    them the id of the statement that it came from. ``start``: instructions that run before the code."""
 
     name: str
     params: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Primitives (`ir.prims`), conversions, loads and stores as instructions of WebAssembly."""
+"""Emits primitives (`ir.prims`), conversions, loads and stores as instructions of WebAssembly."""
 
 from __future__ import annotations
 

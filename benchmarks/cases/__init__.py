@@ -1,5 +1,5 @@
-"""The table of cases. A case makes its fields, and returns a function to time and a value to compare between
-engines."""
+"""Collects the cases, the programs that are timed, in a table. A case makes its fields, and returns a function to
+time and a value to compare between engines (the packages that are compared)."""
 
 from __future__ import annotations
 

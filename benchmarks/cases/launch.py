@@ -1,4 +1,4 @@
-"""Cases that measure the time of a warm call: the kernels do almost nothing, so that only the launch is left."""
+"""Cases that measure the time of a repeated call: their kernels do almost nothing, so that only the launch is left."""
 
 from __future__ import annotations
 

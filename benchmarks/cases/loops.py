@@ -98,7 +98,7 @@ def own_trips(x: Any, y: Any, n: Any, w: Any) -> Any:
 
 
 class Loop(Space):
-    """One of these kernels with its fields; each iteration begins with a number of its own."""
+    """A kernel of this file with its fields; each iteration begins with a different number."""
 
     def __init__(self, make: Make, size: int, trips: int, dtype: Any = qd.f32) -> None:
         super().__init__(dtype, size)

@@ -1,6 +1,6 @@
-"""Cases that are programs of many launches: value and gradient under a Tape, and the same launches and gradients called
-by hand. Also the programs of kernels/ that store every time step in elements of its own, with the sizes of their `main`
-and larger ones."""
+"""Cases of programs with many launches: value and gradient under a Tape, and the same launches and gradients called
+by hand. There are also the programs of kernels/ in which every time step writes new elements, at the sizes of their
+`main` and at larger ones."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def both(group: str, name: str, make: Callable[[], Any], arch: str = "cpu") -> l
 def loops(
     group: str, names: Iterable[tuple[str, str]], size: int = SIZE, label: str = "", arch: str = "cpu"
 ) -> list[Case]:
-    """The cases of these loops; ``names`` has the name of each loop and its dtype."""
+    """The cases of the loops ``names`` of `cases.loops`, each with its dtype."""
     return [
         case
         for name, dtype in names

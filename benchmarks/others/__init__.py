@@ -33,7 +33,7 @@ def starts(dtype: str) -> Any:
 
 
 def trips() -> Any:
-    """The number of trips of each iteration, for the cases with different numbers."""
+    """The number of trips of each iteration, for cases in which iterations make different numbers of trips."""
     return np.random.default_rng(1).integers(0, TRIPS + 1, SIZE).astype(np.int32)
 
 

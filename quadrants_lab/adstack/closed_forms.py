@@ -1,4 +1,4 @@
-"""Sums and maxima of size expressions over ranges, computed without looking at every point.
+"""Computes sums and maxima of size expressions over ranges without looking at every point.
 
 `linear_reduction` is for bodies that are linear in the range's variable; it is vectorised over outer variables.
 `greatest` moves a maximum inwards, through max, min, sums and products with constants, down to the elements of an
@@ -56,7 +56,7 @@ def linear_reduction(
 def _linear(
     e: S.SizeExpr, var: S.SizeVar, value: Callable[[S.SizeExpr], Number], apply: Apply
 ) -> tuple[int, Number] | None:
-    """(slope, value at 0) of an expression that is linear in the variable."""
+    """The slope and the value at 0 of an expression that is linear in the variable."""
     if e == var:
         return 1, 0
     if not reads_variable(e, var):

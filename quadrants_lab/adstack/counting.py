@@ -1,5 +1,5 @@
-"""The counting slice: a kernel that runs the control flow of the forward slice and counts pushes instead of pushing.
-Its counts are exact for every kind of loop.
+"""Makes the counting slice: a kernel that runs the control flow of the forward slice and counts pushes instead of
+pushing. Its counts are exact for every kind of loop.
 
 Control flow is decided twice (`decides_again`). A gradient's forward slice pushes along the arms and trips that it
 takes. The reverse slice computes the conditions again, and pops along the arms and trips that its own results select.

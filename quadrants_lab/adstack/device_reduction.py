@@ -1,5 +1,5 @@
-"""A kernel that evaluates sizes on the device: each maximum or sum over elements of arrays becomes a parallel
-reduction, so that one number is copied to the host instead of the arrays.
+"""Makes a kernel that evaluates the sizes of adstacks on the device: each maximum or sum over elements of arrays
+becomes a parallel reduction, so that one number is copied to the host instead of the arrays.
 
 The host evaluates those parts of the size expressions that do not vary over a range, and passes the results to the
 kernel as arguments.

@@ -1,4 +1,4 @@
-"""Evaluates a SizeExpr against the live data of one launch.
+"""Evaluates a SizeExpr, the formula of an adstack's size, for the data of one launch.
 
 A value is a Python integer. But in the body of a SizeRange the variable is a numpy vector of all its values, so a
 maximum over a field is one vector operation. Arithmetic saturates at 64 bits. A load outside its buffer gives 0 and
@@ -65,7 +65,7 @@ def evaluated(e: S.SizeExpr, live: Live) -> int:
 
 
 def reads(e: S.SizeExpr) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """(scalar arguments, buffers whose shape, buffers whose data) that the value depends on."""
+    """What the value depends on: (scalar arguments, buffers whose shape matters, buffers whose data matter)."""
     parts = subexpressions(e)
     return (
         frozenset(p.arg for p in of_kind(parts, S.SizeArg)),
@@ -90,9 +90,9 @@ def compiled(
     boxes: Sequence[tuple[S.SizeExpr, S.SizeExpr]], given: str, names: Mapping[str, str],
     fields: Mapping[str, Sequence[int]], shape_of: Callable[[Any], Sequence[int]],
 ) -> Callable[[Sequence[Any]], tuple[tuple[int, int], ...]]:  # fmt: skip
-    """A function from the arguments of a call to the values of ``boxes``, pairs of size expressions that read no data.
-    A Tape calls the function at every launch. ``given``: the names of the function's parameters; ``names`` maps an
-    argument or buffer to its parameter; ``fields`` has the shapes of fields."""
+    """Makes a function of a call's arguments that returns the values of ``boxes``, pairs of size expressions that
+    read no data. A Tape calls this function at every launch. ``given``: the names of the function's parameters;
+    ``names`` maps an argument or buffer to its parameter; ``fields`` has the shapes of fields."""
 
     def text(e: S.SizeExpr) -> str:
         match e:

@@ -1,4 +1,5 @@
-"""The launch report: a row for each adstack, and for each buffer that a launch keeps for its gradient."""
+"""Makes the report of a gradient's memory: a row for each adstack, and for each buffer that the forward launch
+saves for the gradient."""
 
 from collections.abc import Mapping, Sequence
 from math import prod

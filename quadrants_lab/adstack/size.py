@@ -1,5 +1,5 @@
-"""How large the stacks of a gradient are: `determine_ad_stack_size` finds the greatest depth of each stack as a
-SizeExpr, and `narrow_stacks` the smallest dtype for its elements.
+"""Finds how large the stacks of a gradient are: `determine_ad_stack_size` finds the greatest depth of each stack as
+a formula (SizeExpr), and `narrow_stacks` the smallest dtype for its elements.
 
 The depth is found by recursion over the task's blocks. Depths of statements in sequence add up. The depth of a branch
 is the maximum of its arms' depths. The depth of a For is the body's depth times the trip count, or the sum over the
@@ -62,8 +62,8 @@ def _size(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.Size
 
 
 class _Depth:
-    """Finds the greatest depth of a stack along any path through a block; None means that a run has to count the
-    pushes. ``inside``: see `_size`."""
+    """Finds the greatest depth of a stack along any path through a block, or None if pushes can only be counted by
+    running the code. ``inside``: the reverse slice also pushes to the stack."""
 
     def __init__(self, symbols: Symbols, stack: int, inside: bool) -> None:
         self.symbols = symbols

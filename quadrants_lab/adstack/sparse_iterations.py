@@ -1,4 +1,4 @@
-"""Compaction of tasks in which a condition keeps most iterations from ever pushing to a stack.
+"""Compacts tasks in which a condition keeps most iterations from ever pushing to a stack.
 
 The kernel of a gradient becomes two kernels. The first one lists the iterations that push. In the second one each such
 task becomes two tasks: one runs the iterations that do not push and has no stacks, the other runs the listed
@@ -23,9 +23,9 @@ ROWS = "rows"  # followed by a list's number: the list itself, of row-major iter
 
 @dataclass(slots=True)
 class SparseIterations:
-    """``lists``: the kernel (mode "count") that fills i32 "ndarray" buffers `ROWS` and i32 "ret" buffers
-    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: the number of
-    iterations of the task of each list, by the list's number."""
+    """The two kernels that replace a gradient. ``lists``: the kernel (mode "count") that fills i32 "ndarray"
+    buffers `ROWS` and i32 "ret" buffers `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is
+    the list's length. ``boxes``: the number of iterations of the task of each list, by the list's number."""
 
     lists: N.Kernel
     split: N.Kernel
@@ -177,7 +177,7 @@ def _others(b: Builder, task: N.Offload) -> N.Stmt:
 
 
 def _unstacked(b: Builder, block: N.Block) -> N.Block:
-    """The block with zeros in place of the arms that use stacks, which are never taken."""
+    """The block with zeros in place of those arms that use stacks; these arms are never taken."""
     out: list[N.Stmt] = []
     for s in block:
         if isinstance(s, N.If) and _uses_stack(s):

@@ -1,1 +1,1 @@
-"""What is true of a kernel: ranges of values, effects, where accesses go, and what may depend on what."""
+"""Analyses kernels: ranges of values, effects, where accesses go, and what may depend on what."""

@@ -103,9 +103,9 @@ def accesses_of(kernel: N.Kernel) -> Accesses:
 class Accesses:
     """All accesses of a kernel that is split into tasks.
 
-    ``of``: id of a statement -> its access. ``writes``: name of a buffer -> its stores and atomics. ``defs``: id of a
-    value -> the statement that defines it. ``home``: symbol of a value -> the loops around its definition (an index
-    belongs to its own loop). ``index``: symbol of a loop or task index -> the forms of its begin and end.
+    ``of``: id of a statement -> its access. ``writes``: name of a buffer -> its stores and atomics. ``defs``: id of
+    a value -> the statement that defines it. ``home``: symbol of a value -> the loops around its definition (for an
+    index, including its own loop). ``index``: symbol of a loop or task index -> the forms of its begin and end.
     """
 
     def __init__(self, kernel: N.Kernel) -> None:

@@ -1,4 +1,5 @@
-"""Boxes of indices: which elements of a buffer a task accesses. The host evaluates a box's ends before a launch."""
+"""Finds which elements of a buffer a task accesses, as a box: a begin and an end for each axis. The host evaluates
+them before a launch."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce

@@ -59,9 +59,9 @@ def _symbols(a: Access) -> Iterator[str]:
 
 
 def _later(info: Accesses, second: Access, common: list[N.Loop], n: int) -> dict[str, str]:
-    """The symbols of the second access whose values change from iteration to iteration of the ``n``-th common loop,
-    because the loop computes them. If the second access happens in a later iteration than the first, they have other
-    values there. Returns symbol -> its name in that iteration."""
+    """Renames the symbols of the second access that the ``n``-th common loop computes: if the second access happens
+    in a later iteration than the first, these symbols have other values there. Returns symbol -> its name in the
+    later iteration."""
     loop = common[n]
     own = symbol(loop.index.id) if isinstance(loop, N.For) else ""
     return {s: "'" for s in _symbols(second) if s != own and any(around is loop for around in info.home.get(s, ()))}
@@ -113,7 +113,7 @@ def _without_later(d: Form, low: bool) -> Form:
 
 
 def may_repeat(s: N.Access) -> bool:
-    """Whether a gradient may need what this statement read."""
+    """Whether a gradient may need the value that this statement read."""
     return s.loads or s.atomic in N.MINMAX
 
 
@@ -124,7 +124,7 @@ def may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
 
 
 def may_lose_reads(kernel: N.Kernel) -> bool:
-    """Whether the kernel may overwrite what its gradient needs. If not, a launch has nothing to save."""
+    """Whether the kernel may overwrite values that its gradient needs. If not, a launch has nothing to save."""
     if not any(b.grad and not b.transient for b in kernel.buffers.values()):
         return False
     if sums_of_winners(kernel):
@@ -135,8 +135,8 @@ def may_lose_reads(kernel: N.Kernel) -> bool:
 
 
 def sums_of_winners(kernel: N.Kernel) -> set[str]:
-    """In a kernel with a differentiable atomic min or max in memory, the launch temporaries that are sums over parallel
-    loops. If a gradient computed them again, in another order, it might not find which iteration has won."""
+    """The launch temporaries that are sums over parallel loops, in a kernel with a differentiable atomic min or max
+    in memory. If a gradient computed them again, in another order, it might not find which iteration has won."""
     buffers = kernel.buffers
     atomics = list(find(kernel.body, N.Atomic))
     if not any(s.op in N.MINMAX and buffers[s.buffer].grad and buffers[s.buffer].kind != "temp" for s in atomics):

@@ -1,4 +1,4 @@
-"""Decides which values and variables of a block may differ between lanes."""
+"""Finds which values and variables of a block may differ between lanes (iterations that run side by side)."""
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import field
@@ -11,9 +11,10 @@ from quadrants_lab.ir.walk import find, of_kind
 
 @dataclass(slots=True)
 class Divergence:
-    """``divergent``: ids of values that may differ between lanes; all others are equal in all lanes that take part.
-    ``per_lane``: names of locals and local arrays that may differ; and ids of adstacks (before they are lowered) that
-    are pushed or popped under a mask, so that their depths differ between lanes. ``locals``: names of all locals."""
+    """Which values differ between lanes (iterations that run side by side). ``divergent``: ids of values that may
+    differ; all others are equal in all lanes that take part. ``per_lane``: names of locals and local arrays that
+    may differ; and ids of adstacks (before they are lowered) that are pushed or popped under a mask, so that their
+    depths differ between lanes. ``locals``: names of all locals."""
 
     locals: Container[str] = ()
     divergent: set[int] = field(default_factory=set)
@@ -26,9 +27,9 @@ class Divergence:
 def divergence(
     block: N.Block, seeds: Iterable[int], locals: Container[str] = (), arrays: Iterable[str] = ()
 ) -> Divergence:
-    """Finds what diverges if the values ``seeds`` do: the least solution of a data-flow analysis after Coutinho et al.,
-    "Divergence analysis and optimizations" (2011), over structured control flow. ``arrays``: the buffers of kind
-    "private", of which each lane has its own."""
+    """Finds which values differ between lanes if the values ``seeds`` do: the least solution of a data-flow
+    analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over structured control flow.
+    ``arrays``: the buffers of kind "private", of which each lane has its own."""
     found = Divergence(locals, set(seeds), {*arrays})
     while True:
         before = found.size()

@@ -1,4 +1,4 @@
-"""What statements do to memory, and which buffers may be the same memory."""
+"""Says what statements do to memory, and which buffers may be the same memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
@@ -54,7 +54,7 @@ def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
 
 
 def aliased_atomic_buffers(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
-    """Of the buffers that a task's ``atomics`` change, those that may share memory with another of them."""
+    """The buffers among those that a task's ``atomics`` change which may share memory with another of them."""
     arrays = atomics & shared_arrays(kernel)
     return arrays if len(arrays) > 1 else frozenset()
 

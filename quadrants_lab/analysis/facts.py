@@ -1,4 +1,4 @@
-"""Facts about a kernel that are the same for all its launches."""
+"""Collects facts about a kernel that are the same for all its launches."""
 
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
@@ -55,7 +55,7 @@ def overwritten(kernel: N.Kernel) -> frozenset[str]:
 
 
 def derivatives(kernel: N.Kernel, buffers: Set[str]) -> frozenset[str]:
-    """Which derivatives, "grad" or "dual", at least one of these buffers has."""
+    """Which of the derivatives "grad" and "dual" some of these buffers have."""
     found = [b for b in kernel.buffers.values() if b.name in buffers]
     return frozenset(which for which in ("grad", "dual") if any(getattr(b, which) for b in found))
 

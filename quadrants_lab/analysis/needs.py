@@ -1,4 +1,4 @@
-"""Data and control dependences of statements; and reducing blocks to the statements that are needed."""
+"""Finds data and control dependences of statements, and reduces blocks to the statements that are needed."""
 
 from collections.abc import Callable, Container
 from functools import partial

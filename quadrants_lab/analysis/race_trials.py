@@ -56,8 +56,8 @@ def witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Acc
 
 
 class _Trial(Trial):
-    """``touched``: wanted access -> element -> the first two iterations that access it. ``free``: what was read -> the
-    value assumed for it: arguments, shapes, and bounds that are loaded."""
+    """A trial that looks for races. ``touched``: wanted access -> element -> the first two iterations that access
+    it. ``free``: what was read -> the value assumed for it: arguments, shapes, and bounds that are loaded."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, wanted: set[int], scale: Sequence[int]) -> None:
         super().__init__(kernel, wanted, task.body)

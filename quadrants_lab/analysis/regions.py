@@ -1,5 +1,5 @@
-"""Boxes of indices that say which elements a launch reads or writes: a box has a begin and an end for each axis, and
-the launch accesses all elements in it."""
+"""Describes which elements a launch reads or writes, as boxes: a box has a begin and an end for each axis, and the
+launch accesses all elements in it."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce

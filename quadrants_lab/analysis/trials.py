@@ -21,15 +21,15 @@ _TRIPS = 3  # so many first trips of an inner loop are tried; its last two are t
 
 
 class Ended(Exception):
-    """Raised where the iteration of the task ends, or may end."""
+    """Raised at a point where the task's iteration ends, or may end."""
 
 
 class _Unsure(Ended):
-    """Raised where data decide whether the innermost loop, or the iteration of the task, goes on."""
+    """Raised at a point where data decide whether the innermost loop, or the task's iteration, goes on."""
 
 
 class _Left(Ended):
-    """Raised where an exit leaves the innermost loop, or ends the iteration of the task."""
+    """Raised at an exit that leaves the innermost loop, or ends the task's iteration."""
 
     def __init__(self, by: N.Exit, values: tuple[Any, ...]) -> None:
         self.by, self.values = by, values

@@ -1,1 +1,2 @@
-"""Reverse mode: what to differentiate, what to keep, and the adjoint code itself."""
+"""Derives gradients of kernels (reverse mode) and tangents (forward mode): what to differentiate, which values to
+save, and the adjoint code."""

@@ -1,10 +1,10 @@
-"""The data-access rule: where a gradient repeats a load of its kernel, the memory must hold the value that the kernel
-read.
+"""Enforces the data-access rule: where a gradient repeats a load of its kernel, the memory must hold the value that
+the kernel read.
 
 A gradient starts from the memory that the launch left, and its forward slices repeat loads of the kernel. Each
 repeated load is compared with every write of the kernel that may come later and go to the same element. The values
-that such writes overwrite are kept (`autodiff.keeps`). The old value that an atomic operation returned in a parallel
-loop cannot be kept, because it depends on the order in which the threads ran.
+that such writes overwrite are saved first (`autodiff.keeps`). The old value that an atomic operation returned in a
+parallel loop cannot be saved, because it depends on the order in which the threads ran.
 """
 
 from collections.abc import Callable, Iterator
@@ -94,8 +94,8 @@ def _adjoints(info: Accesses) -> set[str]:
 
 
 def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) -> Iterator[tuple[N.Load, Access]]:
-    """Pairs of a load of the gradient and the access that the load repeats. The access belongs to the kernel of
-    ``info``; ``derivatives`` are the buffers of derivatives."""
+    """Pairs each load of the gradient that repeats an access of the kernel of ``info`` with that access.
+    ``derivatives`` are the buffers of derivatives."""
     buffers = info.kernel.buffers
     for load in find(gradient.body, N.Load):
         if load.buffer in buffers and load.buffer not in derivatives:

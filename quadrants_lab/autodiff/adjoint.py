@@ -1,4 +1,5 @@
-"""The adjoint code of one task: its statements in reverse order, with a loop for each loop and an if for each if.
+"""Emits the adjoint code of one task: its statements in reverse order, with a loop for each loop and an if for each
+if.
 
 The adjoint of a loop-carried value is carried by the reversed loop. The body of an if or loop may add to the adjoint of
 a value that is defined outside. This sum is then a result of the reversed if, or a carried value of the reversed loop.

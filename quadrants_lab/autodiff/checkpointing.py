@@ -1,5 +1,5 @@
-"""The to-be-recorded analysis: which primal values the reverse needs, and whether each is available, recomputed, or
-stashed on an adstack.
+"""Decides for each primal value that the reverse needs whether it is available there, recomputed, or stashed on an
+adstack (the to-be-recorded analysis).
 
 The reverse needs operands of non-linear operations, indices of memory that carries a gradient, branch conditions and
 trip counts. Values of the task's outermost block and loop indices are available in the reverse. All other needed
@@ -137,7 +137,7 @@ def stash_plan(
             plan.demand.setdefault(d.value, d)
 
     def sources_of(v: int) -> tuple[int, ...] | None:
-        """The values from which v can be computed again, or None where that is impossible."""
+        """The values from which v can be computed again, or None if that is impossible."""
         stmt = scopes.defs[v]
         if stmt.prim or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
             return stmt.operands()

@@ -205,7 +205,8 @@ def integer_flows(forward: N.Kernel) -> Cuts:
 
 
 def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
-    """The flows from ``sources`` to floating-point fields and ndarrays that are not themselves gradients or duals."""
+    """The flows of values from ``sources`` to floating-point fields and ndarrays that are not themselves gradients
+    or duals."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     mine = {
         n for n, b in kernel.buffers.items()

@@ -1,5 +1,5 @@
-"""Errors about programs that have no derivative, or whose derivative needs values that are gone; and warnings about
-gradients that are probably not what the user means."""
+"""Makes errors about programs that have no derivative, or whose derivative needs values that are gone; and warnings
+about gradients that are probably not what the user means."""
 
 from __future__ import annotations
 

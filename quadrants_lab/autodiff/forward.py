@@ -1,4 +1,4 @@
-"""The pass `forward`: makes of an offloaded kernel a kernel that computes tangents beside values."""
+"""The pass `forward` turns an offloaded kernel into a kernel that computes tangents beside values."""
 
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import field, replace

@@ -1,5 +1,5 @@
-"""Values that a kernel overwrites although its gradient reads them: the forward launch copies them to scratch memory,
-and the gradient copies them back.
+"""Saves values that a kernel overwrites although its gradient reads them (keeps): the forward launch copies them to
+scratch memory, and the gradient copies them back.
 
 In front of a task that overwrites such values, the forward kernel copies the box of elements that the task may write
 into a scratch buffer of the launch (role "kept"). The gradient goes through the tasks in reverse order. After the
@@ -79,8 +79,8 @@ class Keeps:
         return frozenset(buffer for number, buffer in self.repeated if number == task)
 
     def argument(self) -> tuple[Any, ...]:
-        """All attributes as an argument of a pass, so that the pass can be printed (`ir.passes`); `of_argument` makes a
-        Keeps of such an argument."""
+        """Packs all attributes into an argument of a pass, so that the pass can be printed (`ir.passes`);
+        `of_argument` unpacks it."""
         saved = tuple(
             (s.buffer, s.task, *(tuple(map(print_size, ends)) for ends in (s.box.low, s.box.high)), s.box.type, s.slot)
             for s in self.saved

@@ -1,4 +1,5 @@
-"""Minimum vertex cut, which chooses the values to stash: Dinitz's algorithm (1970) on the vertex-split graph."""
+"""Computes the minimum vertex cut that chooses the values to stash, by Dinitz's algorithm (1970) on the
+vertex-split graph."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The derivative of atomic min and max goes to the winners: the iterations whose value is the result.
+"""Differentiates atomic min and max: the derivative goes to the winners, the iterations whose value is the result.
 
 An iteration has won if its value equals the memory after the task. Several winners of one element have equal shares. So
 the partial derivatives of the result sum to 1, however many iterations offer the same value, and they do not depend on
@@ -45,7 +45,8 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
 
 
 def _disjoint(a: N.Access, b: N.Access, known: Mapping[int, object]) -> bool:
-    """Whether two accesses cannot meet: their indices along some axis are different constants."""
+    """Whether two accesses certainly go to different elements, because their indices along some axis are different
+    constants."""
     pairs = zip(a.index, b.index, strict=True)
     return any(x in known and y in known and known[x] != known[y] for x, y in pairs)
 
@@ -87,7 +88,7 @@ class MinmaxAtomics:
         return size_types(self.args, self.buffers)
 
     def cleared(self) -> list[N.Offload]:
-        """Tasks that set the counts to 0."""
+        """Makes tasks that set the counts of winners to 0."""
         b = self.b
         return self._over_boxes(lambda w, index, within: b.store(w.counts, within, b.const(0, i32)))
 
@@ -97,7 +98,7 @@ class MinmaxAtomics:
         return [task_over(self.b, w.box, self.types, partial(build, w)) for w in self.winners.values()]
 
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
-        """A replay of the task that has no effect except that it counts the winners."""
+        """Makes a replay of the task whose only effect is that it counts the winners."""
         return renamed(replay(task, {s.id: self._count(s) for s in minmax}, self.repeated), self.b.fresh)
 
     def _count(self, s: N.Atomic) -> N.Block:
@@ -109,7 +110,8 @@ class MinmaxAtomics:
         return tuple(made)
 
     def settled(self, of: Mapping[str, str]) -> list[N.Offload]:
-        """Tasks that clear the derivative, in the buffer ``of[buffer]``, of each element that an iteration won."""
+        """Makes tasks that clear the derivative, in the buffer ``of[buffer]``, of each element that an iteration
+        won."""
         b = self.b
 
         def clear(w: Winners, index: Ids, within: Ids) -> None:

@@ -1,4 +1,4 @@
-"""Checkpointed loops: T trips in segments of about sqrt(T).
+"""Differentiates checkpointed loops: T trips run in segments of about sqrt(T) trips.
 
 The forward slice runs the loop without pushes inside, and pushes the carried values at the start of each segment. The
 reverse goes through the segments from the last to the first. For each segment it pops the carried values at its start,

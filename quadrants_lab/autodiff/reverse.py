@@ -1,4 +1,4 @@
-"""The pass `reverse`: makes the gradient of an offloaded forward kernel."""
+"""The pass `reverse` makes the gradient of an offloaded forward kernel."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -219,8 +219,8 @@ def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None
 
 
 def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span | None) -> N.AdStackAlloca:
-    """The AdStackAlloca for the value ``v``. ``by`` is the statement whose adjoint needs the value, and ``why`` says in
-    words for what."""
+    """The AdStackAlloca for the value ``v``. ``by`` is the statement whose adjoint needs the value, and ``why``
+    says in words what the adjoint needs it for."""
     reason = why + (f" at line {by.span.line}" if by.span else "")
     return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)
 

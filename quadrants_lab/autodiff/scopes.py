@@ -1,4 +1,4 @@
-"""Scopes of a task: the block that defines each value, and the loops and ifs around that block."""
+"""Finds the scopes of a task: the block that defines each value, and the loops and ifs around that block."""
 
 from __future__ import annotations
 

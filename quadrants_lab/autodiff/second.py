@@ -1,4 +1,4 @@
-"""Second derivatives: reverse mode over forward mode.
+"""Makes second derivatives, by reverse mode over forward mode.
 
 Let f be a program from x to a loss, and v a direction. Forward mode gives the tangent of the loss, (grad f(x)) . v.
 The derivative of this number by x is the Hessian times v, and its derivative by v, the tangent of x, is the gradient.

@@ -1,4 +1,5 @@
-"""`sink_sums`: an addition to a gradient whose amount is 0 unless a branch was taken moves into that branch."""
+"""The pass `sink_sums` moves an addition to a gradient into a branch if its amount is 0 unless the branch was
+taken."""
 
 from collections.abc import Container
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce` then
-removes the statements that the reverse does not need."""
+"""Makes the forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce`
+then removes the statements that the reverse does not need."""
 
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
@@ -96,10 +96,10 @@ class Slicer:
 
 
 def again(stmt: N.Stmt, repeated: AbstractSet[str]) -> N.Stmt | None:
-    """The form of the statement when its task runs again. None for statements that do not run again: prints, asserts
-    (except bounds checks), and stores to buffers that are not ``repeated``. An atomic on a buffer that is not
-    ``repeated`` becomes a load. The atomic's old value is then lost, and `check_data_access` raises an error if a
-    statement needs that value."""
+    """The statement as it stands in a repetition of its task. None for statements that are not repeated: prints,
+    asserts (except bounds checks), and stores to buffers that are not ``repeated``. An atomic on a buffer that is
+    not ``repeated`` becomes a load. The atomic's old value is then lost, and `check_data_access` raises an error if
+    a statement needs that value."""
     if isinstance(stmt, N.Print) or (isinstance(stmt, N.Assert) and stmt.kind != "bounds"):
         return None
     if not isinstance(stmt, N.Write) or stmt.buffer in repeated:

@@ -29,11 +29,11 @@ Trips = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Parametrised):
-    """Joins several trips of a loop to one trip where the gradient would stash much in each. The gradient then stashes
-    the carried values once for all joined trips, and computes the carried values of the trips in between again. The
-    pass runs on an offloaded forward kernel before `reverse`. The same operations compute every value, in the same
-    order as before. ``trips``: how many trips may be joined in loops that carry floats of at most 32 bits, and in other
-    loops."""
+    """Joins several trips of a loop to one trip if the gradient would stash many bytes in each trip. The gradient
+    then stashes the carried values once for all joined trips, and computes the carried values of the trips in
+    between again. The pass runs on an offloaded forward kernel before `reverse`. The same operations compute every
+    value, in the same order as before. ``trips``: how many trips may be joined in loops that carry floats of at
+    most 32 bits, and in other loops."""
 
     trips: Trips = (1, 1)
 

@@ -1,4 +1,4 @@
-"""A Dask cluster on this machine, with a worker per core or GPU. It is started on demand and ends with the process."""
+"""Starts a Dask cluster on this machine, with a worker per core or GPU, on demand; it ends with the process."""
 
 import atexit
 import os

@@ -1,4 +1,5 @@
-"""`map_gradients`: losses and gradients of a program for many shards, in this process or on Dask's workers."""
+"""Implements `map_gradients`, which computes losses and gradients of a program for many shards, in this process or
+on Dask's workers."""
 
 import hashlib
 import warnings

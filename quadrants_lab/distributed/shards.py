@@ -1,5 +1,5 @@
-"""Runs shards in the current session. Also has the objects that are kept between shards, the results, and their
-sums."""
+"""Runs shards (parts of a program's data) in the current session, reuses objects from one shard to the next, and
+sums the results."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace

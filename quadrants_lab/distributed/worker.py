@@ -1,5 +1,5 @@
-"""The part of `map_gradients` that runs on a worker. A worker keeps a session, the programs that it received, and code
-that another worker compiled."""
+"""Runs `map_gradients`' tasks on a worker. A worker keeps a session, the programs that it received, and code that
+another worker compiled."""
 
 import os
 import warnings
@@ -80,8 +80,8 @@ def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> Part:
 
 
 def _aligned(shard: Any) -> Any:
-    """The shard with unaligned arrays copied: arrays from the network may be unaligned, and kernels cannot take
-    them."""
+    """Returns the shard with copies of its unaligned arrays: arrays from the network may be unaligned, and kernels
+    cannot take those."""
     if isinstance(shard, np.ndarray) and not shard.flags.aligned:
         return shard.copy()
     if type(shard) in (list, tuple):
@@ -91,7 +91,7 @@ def _aligned(shard: Any) -> Any:
 
 @contextmanager
 def entered(job: Job, code: Code | None = None) -> Iterator[Callable[..., Any]]:
-    """In the ``with``, the worker's session is the current one, and one thread at a time is inside. The ``as`` variable
+    """Makes a context in which the worker's session is the current one; one thread at a time is inside. Its value
     is the job's function."""
     with _lock:
         cache = _enter(job.setup).cache
@@ -129,7 +129,7 @@ def _enter(setup: Setup) -> Session:
 
 
 def portable(settings: Settings) -> Settings:
-    """The settings for another machine, whose home folder may have another path."""
+    """Changes the settings for another machine, whose home folder may have another path."""
     path = settings.cache_path
     home = os.path.expanduser("~")
     if path is not None and os.path.join(path, "").startswith(os.path.join(home, "")):

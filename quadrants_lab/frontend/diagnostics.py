@@ -1,4 +1,4 @@
-"""All errors and warnings of the front end: one row for each code. A code never changes its meaning.
+"""Lists all errors and warnings of the front end, one row for each code. A code never changes its meaning.
 
 ``message`` says what is wrong, ``why`` stands beside the caret, ``help`` says what to do. All three are format strings.
 """
@@ -288,12 +288,12 @@ UNSUPPORTED: dict[type, tuple[str, str]] = {
 
 
 def count(n: int, noun: str) -> str:
-    """``3 values``, ``1 value``."""
+    """A number and a noun as text: ``3 values``, ``1 value``."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` if some known name is similar, else ""."""
+    """The text ``; did you mean 'x'?`` if some known name is similar, else ""."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)

@@ -1,4 +1,4 @@
-"""Fingerprints: what the IR of a kernel depends on besides its source text.
+"""Records what the IR of a kernel depends on besides its source text (its fingerprint).
 
 While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
 records each read together with a text that describes the value. Another process, or the compilation of the kernel's
@@ -320,7 +320,7 @@ def is_pure(fn: Any) -> bool:
 
 
 def _stands_for_more(value: Any, kind: type) -> bool:
-    """Whether the front end uses more of an object than the attributes that it reads by name."""
+    """Whether the front end uses not only those attributes of an object that it reads by name."""
     return (
         isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses the value itself
         or kind.__module__ in ("typing", "functools")  # these stand for another object

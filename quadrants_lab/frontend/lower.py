@@ -1,4 +1,4 @@
-"""The entry point of the front end: from a kernel's source to IR."""
+"""The entry point of the front end, which lowers a kernel's source to IR."""
 
 import ast
 import math

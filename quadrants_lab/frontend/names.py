@@ -1,5 +1,5 @@
-"""The values that names and attributes of Python had when a kernel was first compiled. The kernel's other modes
-(gradient, forward mode) are compiled with the same values."""
+"""Remembers the values that names and attributes of Python had when a kernel was first compiled. The kernel's other
+modes (gradient, forward mode) are compiled with the same values."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -80,7 +80,8 @@ NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None
 
 @contextmanager
 def recalling(names: Names) -> Iterator[None]:
-    """In the ``with``, one kernel is compiled, and each name has the value that ``names`` read first."""
+    """Makes a context for the compilation of one kernel, in which each name has the value that ``names`` read
+    first."""
     try:
         with holding(NAMES, names):
             yield

@@ -1,4 +1,4 @@
-"""The text and AST of a function, and the objects that its free names refer to."""
+"""Finds the text and AST of a function, and the objects that its free names refer to."""
 
 from __future__ import annotations
 

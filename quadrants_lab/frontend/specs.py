@@ -1,4 +1,5 @@
-"""Descriptions of a kernel's arguments, for which the front end lowers it, and the result of lowering."""
+"""Defines descriptions of a kernel's arguments (specs), from which the front end lowers the kernel, and the result
+of lowering."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""The intermediate representation (IR), which all other packages use: types, source spans, statements, primitives,
-text, verifier."""
+"""Defines the intermediate representation (IR), which all other packages use: types, source spans, statements,
+primitives, text, verifier."""

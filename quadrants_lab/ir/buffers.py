@@ -1,4 +1,4 @@
-"""The buffers of a kernel: descriptions of the memory that the kernel reads and writes."""
+"""Defines buffers: descriptions of the memory that a kernel reads and writes."""
 
 from __future__ import annotations
 

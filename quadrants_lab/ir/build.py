@@ -1,4 +1,4 @@
-"""The builder of blocks of IR: it gives each statement an id, remembers the dtypes of values, and collects the
+"""Builds blocks of IR: the builder gives each statement an id, remembers the dtypes of values, and collects the
 statements."""
 
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,7 @@ class Builder:
 
     @contextmanager
     def block(self, more: list[N.Stmt] | None = None) -> Iterator[list[N.Stmt]]:
-        """In the ``with``, new statements go to the end of ``more``, or of a new list. The ``as`` variable is this
+        """Makes a context in which new statements go to the end of ``more``, or of a new list. Its value is this
         list."""
         outer, self.stmts = self.stmts, [] if more is None else more
         try:
@@ -69,7 +69,7 @@ class Builder:
 
     @contextmanager
     def when(self, cond: int) -> Iterator[None]:
-        """Statements that are built in the ``with`` run only where the condition holds."""
+        """Makes a context whose statements run only where the condition holds."""
         with self.block() as then:
             yield
             self.yield_()

@@ -1,13 +1,13 @@
-"""The order of elements in the memory of a sparse layout: its cells are contiguous, so that memory is needed only
-where some cell is active.
+"""Computes the order of elements in the memory of a sparse layout: its cells are contiguous, so that memory is
+needed only where some cell is active.
 
 An `Order` is a list of levels (axis, extent), outermost first, like the digits of a number with mixed bases. The levels
 of an axis have its extent as their product. Element (i, j) of the order ((0, 64), (1, 64), (0, 16), (1, 16)) has the
 digits i // 16, j // 16, i % 16, j % 16. () means row-major memory, all of which is allocated.
 
-An order that ends in (`SLOT`, n) has a table: each stretch of n elements gets a slot of the memory when something is
-first written there. Without a table only pages of the operating system are allocated when they are first written to,
-which saves memory for cells of a page or more.
+An order that ends in (`SLOT`, n) has a table: each run of n elements in this order gets a slot of the memory when
+something is first written there. Without a table only pages of the operating system are allocated when they are
+first written to, which saves memory for cells of a page or more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deep recursion: work on deeply nested programs runs in a thread with a large stack.
+"""Runs work on deeply nested programs in a thread with a large stack.
 
 Source and IR are trees, and the functions that lower, rewrite, print and emit them are recursive. Python stops
 recursion after a thousand frames, too early for an `if` with 140 arms. `run_deep` runs such work in the current

@@ -1,5 +1,4 @@
-"""Graphs as text in the DOT language (https://graphviz.org/doc/info/lang.html), and objects that show such a graph in a
-notebook."""
+"""Writes graphs in the DOT language (https://graphviz.org/doc/info/lang.html), and shows them in a notebook."""
 
 from __future__ import annotations
 
@@ -31,7 +30,8 @@ _ARROWS = {  # kind of an edge -> its attributes
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box: ``title``, then ``lines`` of code, then ``note``. ``kind``: a key of the table of boxes, or ""."""
+    """A box of a graph, with its ``title``, then ``lines`` of code, then a ``note``. ``kind``: a key of the table
+    of boxes, or ""."""
 
     id: str
     title: str

@@ -1,4 +1,5 @@
-"""Random draws: a counter-based generator. A draw depends on its place in the program, not on what ran before.
+"""Defines random draws by a counter-based generator. A draw depends on its place in the program, not on what ran
+before.
 
 A draw is 64 bits: `draw(seed, launch, iteration, site, occurrence)`. ``iteration`` is the row-major number of the
 parallel iteration within its task (0 in a serial task), ``site`` the `Random` statement's call site, ``occurrence``
@@ -30,7 +31,7 @@ def mix(x: int) -> int:
 
 
 def draw(seed: int, launch: int, iteration: int, site: int, occurrence: int) -> int:
-    """64 random bits."""
+    """Computes 64 random bits."""
     key = mix(mix(seed + GOLDEN) + launch * GOLDEN)
     return mix(key ^ ((iteration * ITERATION + site * SITE + occurrence * OCCURRENCE) & _MASK))
 

@@ -23,9 +23,9 @@ _FEW = 5000  # more frozen objects: the program froze them, since Python 3.12 it
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """For a ``with`` around imports: the garbage collector does not run, because modules stay, and it would find
-    nothing to free among their objects. Afterwards all objects count as old, so that the next collection does not go
-    through them. If nothing was imported, nothing changes, since each call would put off the collection of old
+    """Makes a context for imports in which the garbage collector does not run: modules stay, so it would find
+    nothing to free among their objects. Afterwards all objects count as old, so that the next collection does not
+    go through them. If nothing was imported, nothing changes, since each call would put off the collection of old
     objects. Nor does anything change if the program froze objects."""
     collected, known = gc.isenabled(), len(sys.modules)
     try:

@@ -1,5 +1,4 @@
-"""Values that structured statements carry and merge: functions that find them, and that remove some of them from a
-statement."""
+"""Finds the values that loops carry and that ifs merge, and removes some of them from a statement."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ def exits(body: Block) -> list[Yield]:
 
 
 def merges(stmt: Stmt) -> list[tuple[int, int]]:
-    """Pairs (a value, the carried value or result that it may become) of a structured statement without Break and
-    Continue."""
+    """Pairs each value that enters a structured statement without Break and Continue with the carried value or
+    result that it may become."""
     pairs: list[tuple[int, int]] = []
     if not stmt.nests:  # most statements
         return pairs

@@ -1,4 +1,4 @@
-"""The IR: structured, typed SSA.
+"""Defines the statements of the IR, which is structured, typed SSA.
 
 A block is a tuple of statements; `For`, `While`, `If` and `Offload` own blocks. Every statement has an id of its own,
 which is also the id of the value that it defines, if it defines one. Parameters and results of structured statements

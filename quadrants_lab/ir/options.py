@@ -1,4 +1,4 @@
-"""Options that change the code of a kernel. They are a part of every cache key."""
+"""Defines the options that change the code of a kernel. They are a part of every cache key."""
 
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32
@@ -6,8 +6,9 @@ from quadrants_lab.ir.types import DType, f32, i32
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped arithmetic. ``fast_math`` permits
-    contraction, reassociation and approximate functions, but assumes neither the absence of NaN nor of infinities.
+    """The options of one compilation. ``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped
+    arithmetic. ``fast_math`` permits contraction, reassociation and approximate functions, but assumes neither the
+    absence of NaN nor of infinities.
 
     ``reproducible``, without fast_math: all kernels that compute the same value get the same bits.
 

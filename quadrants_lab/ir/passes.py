@@ -1,5 +1,5 @@
-"""Passes that are imported late (`where`), and passes that have arguments: frozen data classes, whose text `written`
-makes and `read_arguments` reads.
+"""Defines passes that are imported late (`where`), and passes with arguments. The latter are frozen data classes;
+`written` prints their text, and `read_arguments` parses it.
 
     lower-casts{calls=true short=false}    lower-tasks{group=((add, (f32))) subgroup=32}
 

@@ -1,4 +1,5 @@
-"""The table of scalar primitives. A row has everything that any stage needs to know about a primitive.
+"""The table of scalar primitives, such as add and sin. A row has everything that any stage needs to know about a
+primitive.
 
 A new primitive is a new row. ``evaluate`` is its meaning (numpy scalars in, numpy scalar out), ``adjoint`` its
 derivative, ``llvm`` its spelling for the LLVM emitters.

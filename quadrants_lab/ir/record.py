@@ -1,9 +1,9 @@
-"""A `dataclass` like Python's own, except that its methods are compiled when they are called, `__init__` only when it
-has been called often.
+"""Defines a `dataclass` like Python's own that takes less time to import: methods are compiled when they are first
+called, `__init__` after some calls.
 
-Python compiles three to six functions for each data class while its module is imported, and searches annotations with
-regular expressions. This package has many data classes, of which a process uses few, and all this took most of the time
-of its import.
+Python compiles three to six functions for each data class while its module is imported, and searches annotations
+with regular expressions. This package has many data classes, of which a process uses few, so this took most of the
+time of its import.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True
     ) -> Any:
-        """The decorator. `dataclasses.fields` and `replace` accept what it makes. A subclass of a frozen class must be
-        decorated with this, too, because Python's own decorator does not take the base for frozen."""
+        """Decorates a data class. `dataclasses.fields` and `replace` accept the result. A subclass of a frozen
+        class must be decorated with this, too, because Python's own decorator does not take the base for frozen."""
         if cls is None:
             return partial(dataclass, frozen=frozen, slots=slots, eq=eq, repr=repr)
         home: list[type] = []  # the class that is made, which methods need when they are first called

@@ -53,8 +53,8 @@ class _Shown:
 
 @contextmanager
 def unprinted() -> Iterator[None]:
-    """In the ``with``, nothing that this thread prints is shown. The caller holds a session's lock, so only one thread
-    does this at a time."""
+    """Makes a context in which nothing that this thread prints is shown. The caller holds a session's lock, so only
+    one thread does this at a time."""
     before = sys.stdout
     sys.stdout = _Shown(before, get_ident())
     try:

@@ -1,7 +1,7 @@
-"""SizeExpr: the symbolic depth of an adstack, evaluated before each launch against live data.
+"""Defines SizeExpr, the formula of an adstack's depth, which is evaluated before each launch.
 
-These are plain data; `quadrants_lab.adstack` builds, simplifies and evaluates them. A variable (`SizeVar`) is the id of
-a loop or task index, which an enclosing `SizeRange` binds.
+SizeExprs are plain data; `quadrants_lab.adstack` builds, simplifies and evaluates them. A variable (`SizeVar`) is
+the id of a loop or task index, which an enclosing `SizeRange` binds.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class SizeVar(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeOp(SizeExpr):
-    """``op``: add, sub, mul, floordiv, mod, min, max; two operands, saturating 64-bit. isqrt(a, 2): the square root of
-    ``a``, rounded up, 0 where ``a`` is negative."""
+    """An operation on two operands, which saturates at 64 bits. ``op``: add, sub, mul, floordiv, mod, min or max;
+    or isqrt(a, 2), the square root of ``a``, rounded up, 0 if ``a`` is negative."""
 
     op: str
     a: SizeExpr
@@ -100,7 +100,7 @@ _TIGHT = {"add": 1, "sub": 1, "mul": 2, "floordiv": 2, "mod": 2}
 
 
 def print_size(e: SizeExpr, outer: int = 0) -> str:
-    """One line, e.g. ``sum(j%7 in 0..@n[]: 1 + j%7)``."""
+    """Prints a size expression on one line, e.g. ``sum(j%7 in 0..@n[]: 1 + j%7)``."""
     match e:
         case SizeConst(value):
             return str(value) if value >= 0 else f"({value})"

@@ -1,4 +1,4 @@
-"""Source locations: spans of the user's source, which statements keep through every pass."""
+"""Defines source locations: spans of the user's source, which statements keep through every pass."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def put(variable: ContextVar[T], value: T, tokens: list[Token[T]]) -> None:
 
 @contextmanager
 def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Within the with, the variable has this value."""
+    """Makes a context in which the variable has this value."""
     tokens: list[Token[T]] = []
     try:
         put(variable, value, tokens)
@@ -32,7 +32,7 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Within the with, the garbage collector does not run."""
+    """Makes a context in which the garbage collector does not run."""
     collects = gc.isenabled()
     try:
         gc.disable()

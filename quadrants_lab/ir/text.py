@@ -1,4 +1,4 @@
-"""The text form of the IR. `parse.parse_kernel` reads it back to the same IR.
+"""Prints the text form of the IR. `parse.parse_kernel` reads it back to the same IR.
 
 With spans and links, parsing restores everything but the call chains of spans. Without links the ids of statements that
 define no value (stores, yields, ...) are left out, and the parser gives these statements unused ids.
@@ -23,8 +23,8 @@ _PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a statement's text: the fields that it writes, and their kind (how a value is written). If the text may
-    leave the part out, ``word`` stands in front of it, and ``default`` is the value when it is left out."""
+    """A part of a statement's text: the fields that the part shows, and their kind (how a value is printed). If the
+    text may leave the part out, ``word`` stands in front of it, and ``default`` is the value when it is left out."""
 
     fields: tuple[str, ...]
     kind: str
@@ -64,7 +64,7 @@ def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> 
 
 
 def print_stmt(stmt: N.Stmt) -> str:
-    """One statement with its blocks, as in the kernel's text."""
+    """Prints one statement with its blocks, as in the kernel's text."""
     out: list[Line] = []
     _stmt(stmt, "", out, False, False)
     return "\n".join([text for text, _ in out])

@@ -1,4 +1,5 @@
-"""The base class of statements, the kinds of their fields, their traits, and the methods that are derived from these.
+"""Defines the base class of statements, the kinds of their fields, their traits, and the methods that are derived
+from these.
 
 The annotation of a field says what the field holds: `Id` and `Ids` are operands, a `Block` is a region, and `Params`
 are values that only the regions see, except that ``results`` are visible after the statement. ``form`` is the text of

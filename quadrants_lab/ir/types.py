@@ -1,4 +1,4 @@
-"""Scalar types of the language. Each dtype is an immutable singleton, compared by identity."""
+"""Defines the scalar types of the language. Each dtype is an immutable singleton, compared by identity."""
 
 from dataclasses import field
 from typing import Any

@@ -1,4 +1,4 @@
-"""The verifier: types, scoping, structure, buffers and adstacks of a kernel.
+"""Verifies a kernel's types, scoping, structure, buffers and adstacks.
 
 It accepts every kernel that `nodes` describes, and rejects every kernel that `nodes` rules out. Some rules cannot be
 decided statically (indices are in bounds, pushes and pops balance along every path): the verifier rejects only kernels
@@ -56,8 +56,9 @@ def verify(kernel: N.Kernel) -> None:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a block stands. ``loop`` has the dtypes that Break and Continue carry, or None where neither is allowed.
-    ``can_break`` is true in a loop and false in a task's body. ``top`` is true for the outermost block of a task."""
+    """Describes where a block stands. ``loop`` has the dtypes that Break and Continue carry, or None if neither is
+    allowed. ``can_break`` is true in a loop and false in a task's body. ``top`` is true for the outermost block of
+    a task."""
 
     loop: Sequence[DType] | None
     can_break: bool

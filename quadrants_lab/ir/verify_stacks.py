@@ -1,4 +1,4 @@
-"""Static checks of the depths of a task's adstacks."""
+"""Verifies statically that a task's pushes and pops of adstacks fit each other."""
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find, of_kind

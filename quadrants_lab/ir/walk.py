@@ -1,4 +1,4 @@
-"""Traversals that passes share: iteration, rewriting, substitution, renaming, dtypes of values."""
+"""Walks over IR for all passes: iteration, rewriting, substitution, renaming, dtypes of values."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ def end_of(block: Block) -> Yield:
 
 
 def reached(start: Iterable[H], beyond: Callable[[H], Iterable[H]]) -> dict[H, None]:
-    """``start`` and all nodes that steps from a node to ``beyond(node)`` lead to, in breadth-first order."""
+    """All nodes that can be reached from ``start`` (included) by steps from a node to ``beyond(node)``, in
+    breadth-first order."""
     found = dict.fromkeys(start)
     todo = list(found)
     for node in todo:  # the list grows during the loop

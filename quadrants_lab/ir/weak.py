@@ -1,4 +1,5 @@
-"""Weak references to objects of the program, and tables whose entries end with the objects that their keys name."""
+"""Makes weak references to objects of the program, and tables whose entries are removed with the objects that their
+keys name."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Annotations of kernel arguments: `template`, `types.ndarray`, `types.NDArray[...]`, scalar dtypes."""
+"""Defines annotations of kernel arguments: `template`, `types.ndarray`, `types.NDArray[...]`, scalar dtypes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot, Tenso
 
 
 class Annotation:
-    """Base of the annotations that are no types of values. ``slot(name)`` makes the object that checks and converts the
-    argument ``name``."""
+    """Base of the annotations that are not also types of values. ``slot(name)`` makes the object that checks and
+    converts the argument ``name``."""
 
     __slots__ = ()
 

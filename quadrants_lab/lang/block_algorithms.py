@@ -1,4 +1,4 @@
-"""Scans, selections and radix sorts by blocks of threads: the part of `qd.algorithms` that runs on GPUs.
+"""Implements scans, selections and radix sorts by blocks of threads: the part of `qd.algorithms` that runs on GPUs.
 
 A block of 256 threads holds a span of elements in shared memory. Neighbouring threads load and store neighbouring
 elements; between that, each thread has ``each`` elements in a row. Block totals are combined by doubling (Hillis and

@@ -1,4 +1,4 @@
-"""`qd.BufferView`: a range of elements of an ndarray of one axis, as an argument of kernels."""
+"""Implements `qd.BufferView`, which passes a range of elements of an ndarray of one axis to a kernel."""
 
 from __future__ import annotations
 

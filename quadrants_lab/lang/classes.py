@@ -1,4 +1,5 @@
-"""`@qd.data_oriented`: classes whose methods are kernels and funcs, and such methods bound to objects."""
+"""Implements `@qd.data_oriented`, for classes whose methods are kernels and funcs, and such methods bound to
+objects."""
 
 from __future__ import annotations
 

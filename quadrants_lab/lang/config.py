@@ -1,4 +1,4 @@
-"""The options of `qd.init`, and functions that start, end and wait for sessions."""
+"""Defines the options of `qd.init`, and functions that start, end and wait for sessions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Coverage of kernels: which lines of kernels and funcs launches have run. With QD_KERNEL_COVERAGE=1 in the
-environment, the file _qd_kcov.PID is written when the process ends; `coverage combine` of the package `coverage` reads
-it.
+"""Measures the coverage of kernels: which lines of kernels and funcs have run. With QD_KERNEL_COVERAGE=1 in the
+environment, the file _qd_kcov.PID is written when the process ends; `coverage combine` of the package `coverage`
+reads it.
 
 In front of each statement of a compiled function a further statement is inserted, which sets an element (mark) of a
 field.
@@ -83,7 +83,7 @@ class Watched(S.FunctionSource):
 
 
 def watched(source: S.FunctionSource) -> S.FunctionSource:
-    """The source with marks; the source itself if it is not a user's function with statements."""
+    """Returns the source with marks; the source itself if it is not a user's function with statements."""
     own = source.file.startswith(_HERE) or source.node.name == "<lambda>"
     return source if own else Watched(source)
 

@@ -1,4 +1,5 @@
-"""`qd.ad.grad_replaced`, `grad_for` and `no_grad`: functions that replace the gradients of kernels under a Tape."""
+"""Implements `qd.ad.grad_replaced`, `grad_for` and `no_grad`, by which functions replace the gradients of kernels
+under a Tape."""
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext

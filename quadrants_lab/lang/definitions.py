@@ -1,4 +1,5 @@
-"""Python source text that defines objects again: kernels, functions, fields, arrays, and everything that they refer to.
+"""Writes Python source text that defines objects again: kernels, functions, fields, arrays, and everything that
+they refer to.
 
     made = Definitions(values)
     made.expression(kernel, "kernel")      the name of the kernel in the text

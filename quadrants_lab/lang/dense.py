@@ -1,4 +1,4 @@
-"""Fields and ndarrays as Python sees them: dense row-major memory, access to elements, copies from and to numpy."""
+"""Implements fields and ndarrays for Python: dense row-major memory, access to elements, copies from and to numpy."""
 
 from __future__ import annotations
 

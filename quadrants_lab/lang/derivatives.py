@@ -1,4 +1,4 @@
-"""The attributes `grad` and `dual` of a field, the object that is their value if a field has no gradient or dual, and a
+"""Implements the attributes `grad` and `dual` of a field, their value if a field has no gradient or dual, and a
 check for arguments that must have one."""
 
 from __future__ import annotations

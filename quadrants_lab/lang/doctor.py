@@ -1,4 +1,5 @@
-"""`qd.ad.check`: records the launches of a function, differentiates them, and judges the gradients."""
+"""Implements `qd.ad.check`, which records the launches of a function, differentiates them, and judges the
+gradients."""
 
 import inspect
 import linecache
@@ -24,7 +25,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.derivatives import check_has_derivative
 from quadrants_lab.lang.forward_mode import by_key
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.check import compare
+from quadrants_lab.runtime.check import compare_gradients
 from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, put_back, restore, saved
@@ -79,7 +80,7 @@ def _checked(
         for x in fields.values():
             x.grad._memory.put(..., 0)
         launches.differentiate()
-        report = compare.check(launches, loss, fields, seconds, say, explain=wrt is not None)
+        report = compare_gradients.check(launches, loss, fields, seconds, say, explain=wrt is not None)
         causes: list[Cause | None] = list(report.causes)
         if launches.gradients:
             for name, x in fields.items():
@@ -145,7 +146,8 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
 ) -> dict[str, Cause]:
-    """For each input whose value goes through Python, rather than a launch, the place where it does."""
+    """Finds the inputs whose value goes through Python, rather than a launch, on its way to the loss; for each, the
+    place where it does."""
     memory, found = loss._memory, dict[str, Cause]()
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
@@ -176,8 +178,7 @@ def _through_python(
 
 
 def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
-    """The cause of a difference, as far as a warning about a gradient that the program itself ran gives it; else
-    None."""
+    """The cause of a difference, if a warning about a gradient that the program itself ran names it; else None."""
     head = str(warned.message).partition("\n")[0]
     kind = next((kind for code, kind in _STALE.items() if f"[{code}]" in head), "")
     if not kind:
@@ -190,7 +191,8 @@ def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
 
 @contextmanager
 def showing(progress: Say | None) -> Iterator[Say]:
-    """A function to call with the current step: ``progress``, or one that shows it on a terminal after a second."""
+    """Returns a function to call with a text about the current step: ``progress``, or one that shows the text on a
+    terminal after a second."""
     begun, shown = monotonic(), False
 
     def line(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Fields and ndarrays whose elements are vectors or matrices; and these elements as Python sees them."""
+"""Implements fields and ndarrays whose elements are vectors or matrices, and these elements as Python sees them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Elements(Dense):
 
     @property
     def m(self) -> int:
-        """Columns of an element; 1 for vectors."""
+        """The number of columns of an element; 1 for vectors."""
         return self.element_shape[1] if len(self.element_shape) == 2 else 1
 
     def __getitem__(self, key: Any) -> Matrix:

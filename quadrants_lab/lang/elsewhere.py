@@ -1,4 +1,4 @@
-"""Names of Quadrants that have another place in this package, and names that this package lacks.
+"""Finds names of Quadrants that have another place in this package, and says which names this package lacks.
 
 The larger modules of `qd`, such as `quadrants_lab.math`, are files, so that editors and type checkers know them. A row
 of `ELSEWHERE` is a module without a file, whose names are looked up when a program asks for them.
@@ -109,7 +109,7 @@ def missing_attribute(module: str, name: str, have: Iterable[str]) -> Any:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """The one of the names that is spelled most like ``name``; "" if none is similar."""
+    """The name among ``names`` that is most similar to ``name``; "" if none is similar."""
     from difflib import get_close_matches  # imported here, because it is slow to import and rarely needed
 
     return next(iter(get_close_matches(name, list(names), 1)), "")

@@ -1,4 +1,4 @@
-"""Conversion of fields and ndarrays to and from numpy, torch, CuPy and DLPack, with or without a copy."""
+"""Converts fields and ndarrays to and from numpy, torch, CuPy and DLPack, with or without a copy."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

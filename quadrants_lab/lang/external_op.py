@@ -1,4 +1,5 @@
-"""Base of `qd.torch_op` and `qd.jax_op`: a function of kernels as a differentiable operation of another library."""
+"""Implements what `qd.torch_op` and `qd.jax_op` share: a function that launches kernels becomes a differentiable
+operation of another library."""
 
 from collections.abc import Mapping
 from functools import update_wrapper
@@ -101,9 +102,9 @@ class ExternalOp:
             )
 
     def like(self, output: str, arguments: Mapping[str, Any], array: Any) -> Any:
-        """The array or shape from which an output takes its shape. The description of the output is this object itself,
-        the name of an argument, or a function of arguments that returns one of these. ``array`` is the class of
-        arrays."""
+        """The array or shape from which an output takes its shape. The output's description may be that array or
+        shape, the name of an argument, or a function of arguments that returns an array or a shape. ``array`` is
+        the class of arrays."""
         like = self.outputs[output]
         if callable(like) and not isinstance(like, array):
             like = like(*[self._argument(output, name, arguments) for name in signature(like).parameters])

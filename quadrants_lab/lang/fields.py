@@ -1,4 +1,4 @@
-"""`qd.field`, `qd.ndarray`, and the constructors `qd.Vector.field`, `qd.Matrix.field` and their like."""
+"""Implements `qd.field`, `qd.ndarray`, and the constructors `qd.Vector.field`, `qd.Matrix.field` and their like."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,5 @@
-"""`qd.graph`: kernels with loops around several tasks, and with checkpoints, both of which are controlled by flags in
-memory.
+"""Implements `qd.graph`: kernels with loops around several tasks and with checkpoints. Flags in memory control
+both.
 
 `graph_of` cuts the body of such a kernel where a loop or a checkpoint begins and ends. Each piece is compiled as a
 kernel with the same parameters. On every backend, Python launches the pieces in order and reads the flags in between,
@@ -199,7 +199,7 @@ class _Cut:
 
 
 def _names(context: type[ast.expr_context], *nodes: ast.AST) -> list[ast.Name]:
-    """All uses of names in this context (`ast.Load` or `ast.Store`)."""
+    """All AST nodes that read names (`ast.Load`) or that assign names (`ast.Store`)."""
     return [n for n in names_in(*nodes) if type(n.ctx) is context]
 
 

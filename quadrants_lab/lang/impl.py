@@ -1,5 +1,5 @@
-"""Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`; and functions
-about this machine that Quadrants has in `qd.lang.misc` and `qd.interop`."""
+"""Provides internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`,
+and functions about this machine that Quadrants has in `qd.lang.misc` and `qd.interop`."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""`qd.jax_op`: a kernel, or a Python function that launches kernels, as a function that JAX can differentiate."""
+"""Implements `qd.jax_op`, which makes a kernel, or a function that launches kernels, a function that JAX can
+differentiate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@qd.kernel` and `@qd.func`: kernels, their gradients, and functions that kernels call."""
+"""Implements `@qd.kernel` and `@qd.func`: kernels, their gradients, and functions that kernels call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Vectors and matrices outside of kernels: small numpy arrays with the methods that vectors and matrices have in
-kernels."""
+"""Implements vectors and matrices outside of kernels: small numpy arrays with the methods that vectors and matrices
+have in kernels."""
 
 from __future__ import annotations
 

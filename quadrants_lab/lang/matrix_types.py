@@ -1,4 +1,4 @@
-"""Types of vectors and matrices: `qd.types.vector`, `qd.types.matrix`, and types such as `qd.math.vec3`."""
+"""Defines types of vectors and matrices: `qd.types.vector`, `qd.types.matrix`, and types such as `qd.math.vec3`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,5 @@
-"""The language's operations as Python objects. The front end recognises them by name; Python can call most of them."""
+"""Defines the language's operations as Python objects. The front end recognises them by name; Python can call most
+of them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce

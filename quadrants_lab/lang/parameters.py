@@ -1,4 +1,5 @@
-"""The parameters of a kernel. A parameter's annotation makes a slot, an object that checks and converts arguments."""
+"""Reads the parameters of a kernel. A parameter's annotation makes a slot, an object that checks and converts
+arguments."""
 
 import ast
 import inspect
@@ -211,7 +212,7 @@ def _instead(given: object) -> str:
 def positional(
     kernel: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """All arguments in order, from positional ones, keywords and defaults."""
+    """All arguments in the order of the parameters, collected from positional ones, keywords and defaults."""
     names = [p.name for p in parameters]
     for name in kwargs:
         if name not in names and name != "qd_stream":  # the argument has no effect: a session has one queue

@@ -1,4 +1,5 @@
-"""`qd.perf_dispatch`: chooses the fastest of several equivalent functions for the arguments of a call."""
+"""Implements `qd.perf_dispatch`, which chooses the fastest of several equivalent functions for the arguments of a
+call."""
 
 import os
 from collections.abc import Callable, Hashable, Iterator

@@ -1,4 +1,5 @@
-"""Quantised fields: numbers of few bits, several of them in a word of memory (Hu et al., QuanTaichi, 2021).
+"""Implements quantised fields: numbers of few bits, several of them in a word of memory (Hu et al., QuanTaichi,
+2021).
 
 `qd.types.quant` makes their types. `qd.BitpackedFields` puts elements of several fields into one word,
 `SNode.quant_array` several elements of one field. A word is 32 or 64 bits of an ordinary field of whole numbers;
@@ -81,7 +82,7 @@ class QuantType:
 
     @property
     def fraction(self) -> int:
-        """Bits of the fraction of a "float"."""
+        """The number of bits of the fraction of a "float"."""
         return self.bits - self.exp - self.signed
 
     @property

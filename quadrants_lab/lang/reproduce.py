@@ -1,5 +1,5 @@
-"""`Kernel.reproduce`: writes a script with a kernel, its data and one launch, which shows a fault in a process of its
-own."""
+"""Implements `Kernel.reproduce`, which writes a script with a kernel, its data and one launch, so that a fault can
+be shown in another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement of fields: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
+"""Places fields: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
 
 Placement gives fields their shape, and in a sparse layout the order of their elements in memory. A node that is not
 dense has an i32 field ``activity``: 1 for each active cell, or, for a dynamic node, the length of each list. The
@@ -269,7 +269,7 @@ class SNode:
         return self.above if self.kind == "dynamic" else self
 
     def places(self, below: SNode) -> tuple[tuple[int, int], ...]:
-        """By axis: its position in an index of the node ``below``, and by what that part is divided for a cell here."""
+        """By axis: its position in an index of node ``below``, and the divisor that makes of it an index of a cell."""
         between = [node for node in below._path() if node not in set(self._path())]
         return tuple((below.axes.index(a), prod(n._extents.get(a, 1) for n in between)) for a in self.axes)
 

@@ -1,5 +1,5 @@
-"""`qd.linalg.SparseMatrix`: sparse matrices that kernels fill entry by entry. scipy computes with them on the host, and
-CuPy on an NVIDIA GPU where the vector lies there.
+"""Implements `qd.linalg.SparseMatrix`: sparse matrices that kernels fill entry by entry. scipy computes with them
+on the host, or CuPy on an NVIDIA GPU if the vector lies there.
 
 A `SparseMatrixBuilder` stores the triplets (row, column, value) that kernels add. Matrices, products and factorisations
 are scipy's. No derivative flows through a matrix: it is an error to build one, or to multiply or solve by it, while
@@ -136,7 +136,7 @@ class SparseMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
+        """The numbers (rows, columns)."""
         n, m = self.matrix.shape
         return int(n), int(m)
 

@@ -1,4 +1,4 @@
-"""`qd.Stream` and `qd.Event`, for programs that were written for Quadrants.
+"""Implements `qd.Stream` and `qd.Event`, for programs that were written for Quadrants.
 
 A session has one queue, in which launches run in the order in which they are made. Every use of streams and events
 permits this order. A stream therefore stands for that queue, and an event needs no work.

@@ -1,4 +1,4 @@
-"""Struct types, `@qd.dataclass`, and structs outside of kernels."""
+"""Implements struct types, `@qd.dataclass`, and structs outside of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of structs, which have a field for each member, and their elements outside of kernels."""
+"""Implements fields of structs, which have a field for each member, and their elements outside of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`qd.tensor` and `qd.Tensor`: one function to make, and one type for, fields and ndarrays.
+"""Implements `qd.tensor` and `qd.Tensor`: one function to make, and one type for, fields and ndarrays.
 
 A tensor is a field or an ndarray itself, not a wrapper: the class `Tensor` exists for `isinstance` and annotations
 only. So a tensor is accepted wherever a field or an ndarray is accepted.

@@ -1,5 +1,5 @@
-"""The dispatchers of a kernel, which find or compile the code for a call. A kernel with `qd.Tensor` parameters has
-dispatchers of its own for each combination of fields and arrays."""
+"""Makes the dispatchers of a kernel, which find or compile the code for a call. A kernel with `qd.Tensor`
+parameters has dispatchers of its own for each combination of fields and arrays."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,5 @@
-"""`qd.torch_op`: a kernel, or a Python function that launches kernels, as an operation that torch can differentiate."""
+"""Implements `qd.torch_op`, which makes a kernel, or a function that launches kernels, an operation that torch can
+differentiate."""
 
 from __future__ import annotations
 

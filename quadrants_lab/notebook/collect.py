@@ -1,5 +1,5 @@
-"""Makes the inspector's view from plans, traces and launch records, and keeps the history of each kernel: source, times
-and sizes of each run of its cell, in order."""
+"""Collects the data that the inspector shows, from compiled kernels, traces of passes and recorded launches; and
+the history of each kernel: source, times and sizes of each run of its cell."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def remember(recorder: Recorder) -> None:
 
 @contextmanager
 def remembered(recorder: Recorder) -> Iterator[None]:
-    """In the ``with``, launches are recorded. If the block fails, the steps of all launches up to the failure are
+    """Makes a context in which launches are recorded. If it raises, the steps of all launches up to the failure are
     kept."""
     try:
         yield
@@ -128,7 +128,7 @@ def _cost(recorder: Recorder) -> str:
 
 
 def _make_small(view: model.CellView) -> None:
-    """Makes the code of the cell's backend for small kernels, so that the saved notebook contains it."""
+    """Makes the code of small kernels for the cell's backend, so that the saved notebook contains this code."""
     left = MOST_OF_CELL
     codes = [stages for kernel in view.kernels for stages in kernel.code.values()]
     for stages in sorted(codes, key=lambda s: s[0].statements):
@@ -210,7 +210,8 @@ def _backends(plan: Plan) -> list[str]:
 
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
-    """Name of each pass in a trace -> the first paragraph of its docstring, which says what the pass guarantees."""
+    """Maps the name of each pass in a trace to the first paragraph of its docstring, which says what the pass
+    guarantees."""
     lowerings = (fn for name in names() for fn in backend(name).lowering(CompileOptions()))
     return {pipeline.pass_name(fn): _doc(fn) for fn in (*PASSES.values(), *lowerings)}
 
@@ -310,8 +311,8 @@ COMPILE = ("front end", "passes and checks", "machine code")  # the parts of a c
 
 
 def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, float]], float]:
-    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock; and the median of
-    the warm launches, 0 without any."""
+    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock; and the median
+    time of warm launches, 0 if there are none."""
     clock = record.plan.compiled.clock
     first, warm = (None, ()) if times is None else (times.first, times.warm)
     rows, took = [], median(warm) if warm else 0.0

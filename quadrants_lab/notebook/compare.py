@@ -88,7 +88,7 @@ def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
 
 
 def runs(record: LaunchRecord, rows: Sequence[Available]) -> list[BackendRun]:
-    """The launch on each backend, or the reason why it did not run there."""
+    """Runs the launch on each backend; gives its results there, or the reason why it did not run."""
     lost = NOT_KEPT if record.inputs is None or record.outputs is None else ""
     problem = "nothing to compare: the launch failed" if record.failed else lost
     return [BackendRun(label(row), problem=problem) if problem else _run(record, row) for row in rows]

@@ -1,4 +1,5 @@
-"""Exercises in notebooks: `check_answer` says whether an answer is right, and if not, in what way."""
+"""Checks exercises in notebooks: `check_answer` says whether an answer is right, and if not, in what way it is
+wrong."""
 
 from collections.abc import Callable, Sequence
 from types import CodeType

@@ -1,4 +1,5 @@
-"""How errors look in a notebook: the diagnostic and the line of the cell that raised it, without internal frames."""
+"""Shows errors in a notebook: the diagnostic and the line of the cell that raised it, without internal stack
+frames."""
 
 import re
 import traceback

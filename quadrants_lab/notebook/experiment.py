@@ -23,7 +23,7 @@ from quadrants_lab.notebook.cell import Cell, calls, execute
 from quadrants_lab.notebook.collect import remembered
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
-from quadrants_lab.runtime.check import compare
+from quadrants_lab.runtime.check import compare_gradients
 from quadrants_lab.runtime.check.differences import Differentiable
 from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.check.report import Report
@@ -55,8 +55,9 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a cell made. ``value``: of its last expression. ``recorder``: of its launches. ``report``: of ``--check``.
-    ``says``: the result of ``--shards``. ``live``: the program of ``--live`` with ``--grad``, or why there is none."""
+    """The results of a cell. ``value``: of its last expression. ``recorder``: of its launches. ``report``: the
+    report of ``--check``. ``says``: the result of ``--shards``. ``live``: the program of ``--live`` with
+    ``--grad``, or why there is none."""
 
     value: Any
     recorder: Recorder
@@ -224,7 +225,7 @@ def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: 
         own = isinstance(x, Dense) and not name.startswith("_") and x._memory is not target._memory
         if own and x.dtype.is_float and x.has_grad() and id(x._memory) in launches.initial:
             named.setdefault(id(x._memory), (name, x))
-    return compare.check(launches, target, touched(launches, target._memory, dict(named.values())), say=say)
+    return compare_gradients.check(launches, target, touched(launches, target._memory, dict(named.values())), say=say)
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:

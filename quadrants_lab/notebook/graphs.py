@@ -1,4 +1,4 @@
-"""`Kernel.graph`: the graphs of the panes as DOT text and as pictures."""
+"""Implements `Kernel.graph`, which returns the graphs of the panes as DOT text and as pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def graph(kernel: Kernel, name: str) -> Drawing:
-    """`Kernel.graph`."""
+    """Implements `Kernel.graph`."""
     if name not in GRAPHS:
         known = ", ".join(GRAPHS)
         raise QuadrantsKeyError(f"a kernel has no graph {name!r}: there are {known}", code="QL0719")

@@ -1,5 +1,5 @@
-"""A program as data for a page that computes: its launches in order, their kernels as WebAssembly modules, the values
-before the first launch. `widgets/live_page` runs it in a browser.
+"""Makes the data of a page that runs a program in the browser: its launches in order, their kernels as WebAssembly
+modules, the values before the first launch. The scripts of `widgets/live_page` run it.
 
     wave.export("wave.html", live=True)            the last launch of a kernel
     qd.ad.export(program, loss, "program.html")    the launches of a program
@@ -329,7 +329,7 @@ def _seeds(program: Program, last: Plan, gradient: Dispatcher | None) -> dict[in
 
 
 def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
-    """The arguments of the plan's last launch."""
+    """The arguments of the last launch of the plan (a compiled kernel)."""
     args = []
     for n, slot in enumerate(plan.slots):
         if slot.kind == "scalar":

@@ -1,6 +1,6 @@
-"""The steps of an iteration as data for a page that computes. A kernel that logs its values (`log_values`) writes a
-list of numbers; the data say which statement each number belongs to. They also contain the elements of the stepper,
-which `widgets/live_page/steps.js` fills."""
+"""Describes the steps of an iteration as data for a page that runs the program in the browser (`live_page`). A
+kernel that logs its values (`log_values`) writes a list of numbers; the data say which statement each number
+belongs to. They also contain the stepper's HTML elements, which `widgets/live_page/steps.js` fills."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def steps_of(
 
 
 def _entry(logged: Logged, statements: Statements, back: Set[int]) -> list[Any]:
-    """The log entry of a statement: its number (-1: it is not shown); ids and dtypes of the values that it defines; ids
-    of the values that it reads; then, for an access, the buffer and a text for the written value, and for a While its
-    id."""
+    """Describes what a statement writes to the log: its number (-1: it is not shown); ids and dtypes of the values
+    that it defines; ids of the values that it reads; then, for an access, the buffer and a text for the written
+    value, and for a While its id."""
     s = logged.stmt
     defs = [[id, t.name] for id, t in logged.defs]
     if type(s) in QUIET:

@@ -1,4 +1,4 @@
-"""The magics: `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
+"""Implements the magics `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep` and `%qdbackends`."""
 
 import re
 import sys
@@ -113,7 +113,7 @@ class QuadrantsMagics(Magics):
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
 
     def _verdict(self, report: Report) -> None:
-        """Displays the cards of a check by themselves."""
+        """Displays the cards of a check, without an inspector."""
         if in_notebook(self.shell):
             display({"text/html": static(verdict(report)), "text/plain": str(report)}, raw=True)
         elif sys.stdout.isatty():
@@ -137,8 +137,8 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdinspect(self, line: str) -> None:
-        """`%qdinspect k`: the inspector of kernel k, as of its last launches in a `%%qdkernel` cell, or of its last
-        ones if there were none."""
+        """`%qdinspect k`: shows the inspector of kernel k's last launches in a `%%qdkernel` cell, or of its last
+        launches if there were none in a cell."""
         __tracebackhide__ = True
         self._display(partial(show, self._kernel("%qdinspect", line.strip())))
 

@@ -1,4 +1,5 @@
-"""`jupyter nbconvert --to qdhtml`: the HTML page of nbconvert, but without scripts or styles from other hosts.
+"""Implements `jupyter nbconvert --to qdhtml`, which makes nbconvert's HTML page without scripts or styles from
+other hosts.
 
 nbconvert's own page loads scripts for formulas, diagrams and widgets from other hosts. This page has none of these, and
 shows inspectors as static copies, which need no script.

@@ -1,5 +1,5 @@
-"""The options of `%%qdkernel` as a table, from which the parser, the help and the completions are made; and tab
-completion of all magics."""
+"""Lists the options of `%%qdkernel` in a table, from which the parser, the help and the completions are made; and
+completes all magics."""
 
 import argparse
 import re
@@ -16,7 +16,8 @@ from quadrants_lab.lang.elsewhere import closest
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """``value``: kind of the argument, for help and completion: "arch", "loss", "count", or "" for a switch."""
+    """An option of the magic. ``value``: the kind of its argument, for help and completion: "arch", "loss",
+    "count", or "" for a switch."""
 
     flag: str
     value: str

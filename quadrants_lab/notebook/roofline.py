@@ -1,5 +1,5 @@
-"""The roofline of a launch: the bytes and operations that its IR needs, and the least time that the device takes for
-these.
+"""Computes the roofline of a launch: the bytes and operations that its IR needs, and the least time that the device
+takes for these.
 
 Samuel Williams, Andrew Waterman and David Patterson: Roofline: an insightful visual performance model for multicore
 architectures, Communications of the ACM 52(4), 2009. The reference interpreter counts the work of some iterations of

@@ -49,7 +49,7 @@ class Saved(Displayable):
         return self.answers
 
     def export(self, path: str | Path) -> Path:
-        """Writes it as a page or as a copy of the file."""
+        """Writes the inspector as a page, or as a copy of the file."""
         return _write(self.data, _checked(path))
 
 
@@ -132,7 +132,8 @@ def inspect(what: Any) -> Inspection | Saved:
 
 
 def _checked(path: str | Path, live: bool = False) -> Path:
-    """The absolute path, whose folder exists; QuadrantsRuntimeError before a view is made, which takes seconds."""
+    """Returns the absolute path. Raises QuadrantsRuntimeError if its folder does not exist, before seconds are
+    spent on the inspector's data."""
     out, kinds = Path(path).absolute(), KINDS[:1] if live else KINDS
     if out.suffix not in kinds:
         what = "a page that computes" if live else "an inspector"

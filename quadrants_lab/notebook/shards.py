@@ -1,4 +1,5 @@
-"""Shards of `map_gradients` in a notebook: their progress, a button that stops them, and an inspector of one shard.
+"""Shows the shards of `map_gradients` in a notebook: their progress, a button that stops them, and an inspector of
+one shard.
 
     map_gradients(fn, params, shards, progress=Live(len(shards)))
     run = Running(fn, params, shards)
@@ -131,7 +132,7 @@ class Running(Live):
         self._draw(problem)
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """Called by `map_gradients` with the function that stops it."""
+        """Takes the function that stops the shards; `map_gradients` calls this when it begins."""
         self._stop = stop
 
     def _draw(self, problem: str = "") -> None:

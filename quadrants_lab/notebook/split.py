@@ -1,5 +1,5 @@
-"""`%%qdkernel --shards N`: runs ``fn(params, data)`` at the end of a cell on parts of its data, and compares the
-sum."""
+"""Implements `%%qdkernel --shards N`: runs the call ``fn(params, data)`` that ends a cell on N parts of its data,
+and compares the sum of their results with the whole."""
 
 from collections.abc import Callable, Mapping
 from time import perf_counter

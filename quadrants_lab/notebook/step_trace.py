@@ -1,5 +1,5 @@
-"""The trace of an iteration as plain data for the stepper: statements, values as text, and, for a trace that begins
-later, a summary of the events before."""
+"""Turns the trace of an iteration into plain data for the stepper: statements, values as text, and a summary of the
+events before the first that is shown."""
 
 import math
 from collections.abc import Mapping, Sequence, Set

@@ -1,4 +1,4 @@
-"""Step-by-step views of recorded launches, and requests for the steps that the gradient doctor found."""
+"""Shows recorded launches step by step, also at the steps that the gradient doctor found."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -50,7 +50,8 @@ def steps_view(
 
 
 class _Kernel:
-    """The data that the steps of all launches of a plan share. ``at``: the number of the task that is shown first."""
+    """The data that the steps of all launches of one compiled kernel (plan) share. ``at``: the number of the task
+    that is shown first."""
 
     def __init__(self, plan: Plan, file: str) -> None:
         self.kernel, self.file = plan.kernel, file

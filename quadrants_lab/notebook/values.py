@@ -1,4 +1,4 @@
-"""Data in the form that the panes show: arrays as text and as pictures, numbers, and the results of a launch."""
+"""Prepares data for the panes: arrays as text and as pictures, numbers, and the results of a launch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -58,8 +58,8 @@ MOST_HELD = 1 << 19  # values of a picture's slices
 
 
 def pictured(array: npt.NDArray[Any]) -> Pictured | None:
-    """What a picture of the array shows; None for fewer than three elements. A one-dimensional array is a row, and the
-    axes before the last two count its slices."""
+    """The data of a picture of the array; None for fewer than three elements. A one-dimensional array is a row, and
+    the axes before the last two count its slices."""
     if array.size < 3:
         return None
     stack = array.reshape((1, 1, -1) if array.ndim == 1 else (-1, *array.shape[-2:]))

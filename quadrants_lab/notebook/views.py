@@ -1,4 +1,4 @@
-"""Pure functions from the compiler's objects to what the panes show: graphs, size trees, code."""
+"""Turns the compiler's objects into what the panes show, by pure functions: graphs, trees of stack sizes, code."""
 
 import re
 from collections import Counter

@@ -1,2 +1,2 @@
-"""Passes over the IR. Each is a function Kernel -> Kernel; `quadrants_lab.pipelines` says which of them run, in which
-order."""
+"""Transforms kernels. Each pass is a function Kernel -> Kernel; `quadrants_lab.pipelines` says which of them run,
+in which order."""

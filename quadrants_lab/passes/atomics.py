@@ -1,5 +1,5 @@
-"""An atomic on an element that no other iteration accesses need not be atomic. `privatize_atomics` marks these atomics;
-`plain_atomics` replaces them by a load, an operation and a store before a kernel is differentiated."""
+"""Finds atomics on elements that no other iteration accesses: they need not be atomic. `privatize_atomics` marks
+them; `plain_atomics` replaces them by a load, an operation and a store before a kernel is differentiated."""
 
 from collections.abc import Iterator
 from dataclasses import replace

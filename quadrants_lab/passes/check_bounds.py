@@ -1,4 +1,4 @@
-"""The checks of debug builds: that indices are in bounds, and that integer divisors are not zero."""
+"""Inserts the checks of debug builds: that indices are in bounds, and that integer divisors are not zero."""
 
 from dataclasses import replace
 

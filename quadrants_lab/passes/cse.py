@@ -1,4 +1,5 @@
-"""`cse`: common subexpression elimination. A value that a dominating statement has computed is not computed again."""
+"""The pass `cse` eliminates common subexpressions: a value that a dominating statement has computed is not computed
+again."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace

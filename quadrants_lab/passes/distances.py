@@ -1,6 +1,6 @@
-"""`mark_distances`: for atomic sums by which several iterations add to the same element, as in the adjoint of a
-stencil, finds how far apart these iterations are (the dependence distance), and which of the sums may move to separate
-loops (loop fission)."""
+"""The pass `mark_distances` looks at atomic sums by which several iterations add to the same element, as in the
+adjoint of a stencil. It finds how far apart these iterations are (the dependence distance), and which of the sums
+may move to separate loops (loop fission)."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -15,10 +15,11 @@ _MOST = 64  # backends cannot use a larger distance
 
 
 def mark_distances(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic with a ``distance`` is not private, that nothing reads its old value, and that all
-    atomics of its task on that buffer have the same distance. Iterations with the same first index, and iterations that
-    differ only in the last index, either all add to the same element or all add to different elements. `_fission` sets
-    ``fission``."""
+    """Sets the field ``distance`` of atomic sums: how far apart, along the task's first index, two iterations are
+    that add to the same element. Guarantees for an Atomic with a distance that it is not private, that nothing
+    reads its old value, and that all atomics of the task on its buffer have the same distance. Iterations with the
+    same first index, and iterations that differ only in the last index, either all add to the same element or all
+    add to different elements."""
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _distances(kernel, task)
@@ -104,9 +105,9 @@ _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """Maps the id of each atomic that may have a separate loop to its ``fission`` number. ``buffers``: those whose
-    atomics have a distance. Atomics with the same index along the row as the first atomic stay with the rest of the
-    body."""
+    """Finds atomics that may get a loop of their own (loop fission); maps their ids to the number of that loop.
+    ``buffers``: the buffers whose atomics have a dependence distance. Atomics with the same index along the row as
+    the first atomic stay with the rest of the body."""
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]

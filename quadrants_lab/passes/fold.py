@@ -1,4 +1,5 @@
-"""`fold`: evaluates constants, simplifies by algebra, and removes control flow that is decided at compile time."""
+"""The pass `fold` evaluates constants, simplifies by algebra, and removes control flow that is decided at compile
+time."""
 
 from dataclasses import replace
 from typing import Any
@@ -90,7 +91,7 @@ class _Folder:
         return False
 
     def becomes(self, ident: int, other: int) -> None:
-        """Replaces the value ``ident`` by ``other``, which equals it, in all that follows."""
+        """Replaces the value ``ident`` by the equal value ``other`` in all statements that follow."""
         self.ids[ident] = other
         self.changed = True
 

@@ -1,4 +1,4 @@
-"""The rewrite rules of `fold`, which replace an operation by algebra, depending on what is known about its operands.
+"""Lists the rewrite rules of `fold`, which simplify an operation by what is known about its operands.
 
 A rule takes facts and an Op. It returns the id of a value that equals the Op, or a statement with the same id to
 replace the Op, or None if it does not apply. Most rules are written as texts (`pattern`). Every rule holds for all
@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
-    """What is known about values at the place of the Op. ``emit`` and ``emit_const`` insert a statement before the Op.
+    """What is known about values where the Op stands. ``emit`` and ``emit_const`` insert a statement before the Op.
     """
 
     types: dict[int, DType]

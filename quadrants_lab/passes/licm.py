@@ -1,4 +1,5 @@
-"""`licm`: loop-invariant code motion. A value that no iteration of a serial loop changes is computed before the loop.
+"""The pass `licm` (loop-invariant code motion) moves a value that no iteration of a serial loop changes before the
+loop.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""`log_values`: makes a kernel log what one of its iterations computes, for a stepper without an interpreter."""
+"""The pass `log_values` makes a kernel log what one of its iterations computes, for a stepper without an
+interpreter."""
 
 from __future__ import annotations
 

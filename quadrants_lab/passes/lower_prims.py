@@ -1,5 +1,6 @@
-"""Primitives that only derivatives and sizes of stacks know: after differentiation `lower_custom_jvp` replaces each
-of `RENAMED` by its value, and `lower_isqrt` makes a loop over the bits of the result of each integer square root."""
+"""Lowers primitives that only derivatives and sizes of stacks use. After differentiation `lower_custom_jvp`
+replaces each of `RENAMED` by its value. `lower_isqrt` replaces an integer square root by a loop over the bits of
+its result."""
 
 from dataclasses import replace
 

@@ -1,4 +1,5 @@
-"""`offload`: splits a kernel into a sequence of tasks that share nothing but memory."""
+"""The pass `offload` splits a kernel into a sequence of tasks that share nothing but memory. A task is an outermost
+loop, whose iterations run in parallel, or the serial code between two such loops."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""Passes for sparse layouts on the host. `over_cells` rewrites a loop over a sparse layout: it tests cells, the widest
-first, and runs over the elements of active cells only. `spare_pages` makes a store of zero test whether the element is
-zero already, because a write to memory in pages allocates a page."""
+"""Lowers loops over sparse layouts on the host. `over_cells` makes such a loop test cells, the widest first, and
+run over the elements of active cells only. `spare_pages` makes a store of zero test whether the element is zero
+already, because a write to memory in pages allocates a page."""
 
 from dataclasses import field, replace
 from math import prod

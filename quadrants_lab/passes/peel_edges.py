@@ -1,4 +1,5 @@
-"""`peel_edges`: splits a loop over a row of a cell: the trips whose neighbours lie in the same row get a separate loop.
+"""The pass `peel_edges` splits a loop over a row of a cell: the trips whose neighbours lie in the same row get a
+separate loop.
 
     for k in 0..16 { j = c * 16 + k; load @x[i, j - 1] }
     becomes

@@ -1,4 +1,5 @@
-"""`split_blocks`: turns loops whose blocks of iterations have barriers into loops over blocks without barriers.
+"""The pass `split_blocks` turns loops whose blocks of iterations have barriers into loops over blocks without
+barriers.
 
 offload range_for block_dim 32 .. do (i) { A; barrier; B } becomes
 

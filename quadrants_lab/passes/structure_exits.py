@@ -1,4 +1,4 @@
-"""`structure_exits`: replaces `break` and `continue` by conditions, so that every block has a single end."""
+"""The pass `structure_exits` replaces `break` and `continue` by conditions, so that every block has a single end."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Makes cheap tasks that suspect races: they miss no race, but may suspect one where there is none.
+"""Makes cheap tasks that look for races: they miss no race, but may suspect one where there is none.
 
 Every store of a watched task sets a mark, one byte, for its element and adds 1 to a counter. If several iterations
 stored to one element, there are fewer marked elements than there were stores. An iteration that reads an element, or

@@ -1,5 +1,5 @@
-"""`trust_bounds`: in builds without checks, raises an error for an index that is out of bounds in every launch, and
-removes all checks of indices."""
+"""The pass `trust_bounds`, for builds without checks, raises an error for an index that is out of bounds in every
+launch, and removes all checks of indices."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""`WatchRaces`: makes accesses that may race set a mark for their element, and check the marks of other iterations.
+"""The pass `WatchRaces` makes accesses that may race set a mark for their element, and check the marks of other
+iterations.
 
 An element of a watched buffer has up to three marks in scratch memory: one each for the last iteration that read the
 element, the last one that wrote it by a plain store, and the last one that changed it by an atomic. A mark holds, from
@@ -148,8 +149,8 @@ class _Watcher:
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
     def _is_repeatable(self, task: N.Offload, again: N.Offload) -> bool:
-        """Whether the task ``again`` accesses the same elements as ``task``, if it runs after it: it must not read what
-        ``task`` writes."""
+        """Whether the task ``again``, run after ``task``, accesses the same elements as ``task``. This is so if it
+        reads nothing that ``task`` writes."""
         written = touched(task.body, N.Write)
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(again,), next_id=self.b.next_id))
         return not any(

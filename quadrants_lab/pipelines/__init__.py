@@ -1,1 +1,1 @@
-"""The order in which passes run, as data: tuples of passes, and every pass by its name."""
+"""Says in which order passes run, as data: tuples of passes, and every pass by its name."""

@@ -1,4 +1,4 @@
-"""Every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
+"""Lists every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
 
 import re
 from dataclasses import replace
@@ -69,19 +69,18 @@ from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal
 
 
 def counting_kernel(kernel: Kernel) -> Kernel:
-    """From a sized gradient, the kernel that counts the pushes of each stack; see `adstack.counting`."""
+    """Makes, from a sized gradient, the kernel that counts the pushes of each stack; see `adstack.counting`."""
     return counting.counting_kernel(kernel) or replace(kernel, body=(), mode="count")
 
 
 def list_pushing(kernel: Kernel) -> Kernel:
-    """From a sized gradient, the kernel that lists the iterations which push; see `sparse_iterations`."""
+    """Makes, from a sized gradient, the kernel that lists the iterations which push; see `sparse_iterations`."""
     found = sparse_iterations(kernel)
     return found.lists if found is not None else replace(kernel, body=(), mode="count")
 
 
 def split_pushing(kernel: Kernel) -> Kernel:
-    """From a sized gradient, the gradient that runs the pushing iterations separately from the others; see
-    `sparse_iterations`."""
+    """Makes, from a sized gradient, a gradient that runs pushing iterations separately; see `sparse_iterations`."""
     found = sparse_iterations(kernel)
     return found.split if found is not None else kernel
 

@@ -1,4 +1,5 @@
-"""The passes of derivatives: from tasks to tangents and gradients, and to kernels that a gradient needs beside it."""
+"""Lists the passes of derivatives, in order: from tasks to tangents and gradients, and to kernels that run before a
+gradient."""
 
 from quadrants_lab.adstack.size import determine_ad_stack_size, narrow_stacks
 from quadrants_lab.autodiff import forward as forward_mode
@@ -18,8 +19,8 @@ from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
 
 def forward(kernel: Kernel) -> Kernel:
-    """The forward-mode derivative, with its atomic mins and maxes in front of a task that overwrites what finds their
-    winners; see `autodiff.forward`."""
+    """The forward-mode derivative. If a task overwrites values that are needed to find the winners of its atomic
+    mins and maxes, these stand in front of the task; see `autodiff.forward`."""
     made = forward_mode.forward(kernel)
     if len(made.body) == len(kernel.body):
         return made

@@ -1,5 +1,5 @@
-"""The passes of a launch: from the front end's kernel to tasks, and from tasks to what computes values. Nothing here
-imports what only derivatives need, nor passes that few kernels need."""
+"""Lists the passes of a forward launch, in order: from the front end's kernel to tasks, and from tasks to code that
+computes values. Nothing here imports what only derivatives need, nor passes that few kernels need."""
 
 from quadrants_lab.ir.buffers import Buffer
 from quadrants_lab.ir.importing import lazily

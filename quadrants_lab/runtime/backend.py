@@ -1,4 +1,4 @@
-"""Backends as the runtime sees them: each folder in backends/ is a module, found by its name."""
+"""Finds backends by name, and defines the functions that each must have. Each folder in backends/ is one."""
 
 from __future__ import annotations
 

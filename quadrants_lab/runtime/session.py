@@ -1,5 +1,5 @@
-"""Sessions: a session has a device, options, a lock, and the objects that end with it. `qd.init` makes one, `qd.reset`
-ends it."""
+"""Manages sessions. A session has a device, options, a lock, and the objects that end with it. `qd.init` starts
+one, `qd.reset` ends it."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Session:
 
     @contextmanager
     def observing_fields(self, observer: Callable[[object], None]) -> Iterator[None]:
-        """A context manager: within it, ``observer`` is called with each field or ndarray that Python reads or writes.
+        """Makes a ``with`` in which ``observer`` is called with each field or ndarray that Python reads or writes.
         """
         try:
             with self.lock:  # other threads may do the same
@@ -200,7 +200,7 @@ class Session:
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
-        """A context manager: within it, other fast paths are set than before and after it."""
+        """Makes a ``with`` that has fast paths of its own; those from before are set again afterwards."""
         before: list[tuple[Any, Any]] = []
         try:
             with self.lock:
@@ -271,8 +271,8 @@ def compile_options(session: Session) -> CompileOptions:
 
 @contextmanager
 def checking(*names: str) -> Iterator[None]:
-    """A context manager: kernels launched within it are compiled with these checks, too: ``asserts``,
-    ``check_out_of_bound``, ``check_races``."""
+    """Makes a ``with`` in which kernels are compiled with these checks, too: ``asserts``, ``check_out_of_bound``,
+    ``check_races``."""
     try:
         with holding(CHECKS, CHECKS.get() | frozenset(names)):
             changed()
@@ -326,8 +326,8 @@ def swap(other: Session | None) -> Session | None:
 
 @contextmanager
 def as_default(other: Session) -> Iterator[None]:
-    """A context manager: within it, ``other`` is the default session. If a session is started within it, that one is
-    ended afterwards."""
+    """Makes a ``with`` in which ``other`` is the default session. A session that is started within it is ended
+    afterwards."""
     before = _default
     try:
         before = swap(other)

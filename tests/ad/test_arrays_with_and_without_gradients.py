@@ -25,7 +25,7 @@ def given(kind: str):
 
 @pytest.fixture(params=["numpy", "without a gradient"])
 def first(request):
-    """An array for the first launch; the second one has a gradient."""
+    """Makes the array for the first of two launches; the array for the second launch has a gradient."""
     return given(request.param)
 
 
@@ -95,7 +95,7 @@ def test_back_to_an_array_without_one(results) -> None:
 
 
 def test_winners() -> None:
-    """Found by computing them again, rounded as in the launch."""
+    """The gradient finds the winners by computing the values again, which must be rounded as in the launch."""
 
     @qd.kernel
     def most(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):

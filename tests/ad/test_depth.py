@@ -63,7 +63,7 @@ def k():
 
 
 def test_keeping_an_array_of_many_axes():
-    """The task that keeps it has an index an axis, ten here."""
+    """The task that copies the array has an index for each axis, here ten."""
     qd.init(arch=qd.cpu, offline_cache=False)
     x = qd.field(qd.f32, shape=(1, 2) * 5, needs_grad=True)
     x.fill(3.0)

@@ -113,7 +113,7 @@ class Program:
             self.loss[None] += self.y[i] * self.y[i]
 
     def run(self, within: Callable[[Program], object]) -> None:
-        """``within`` returns what happens at the end, or nothing."""
+        """``within``: a function that returns what happens at the end of the Tape, or nothing."""
         self.y.from_numpy(np.array([0.5, 0.6, 0.7, 0.8]))
         self.z.fill(0.25)
         with qd.ad.Tape(self.loss) as self.tape:
@@ -353,7 +353,7 @@ nothing = lambda p: None
 
 
 def gradients(fresh: bool, usual, other, between=nothing) -> tuple[list[list[np.ndarray]], int]:
-    """Those of each run, and how many runs repeated a recording; ``between``: what happens after each."""
+    """The gradients of each run, and how many runs repeated a recording. ``between``: what happens after each run."""
     p, found, repeated = Program(), [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -397,7 +397,7 @@ NOT_ALWAYS = "what it writes in Python", "an error in it", "one ndarray twice", 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in NEVER])
 def test_an_equal_run_is_repeated(case: str) -> None:
-    """Otherwise the test above would compare nothing."""
+    """If equal runs were not repeated, the test above would compare nothing."""
     usual = CASES[case][0]
     _, repeated = gradients(False, usual, usual)
     assert repeated >= (1 if case in NOT_ALWAYS else RUNS - 2), repeated

@@ -123,7 +123,7 @@ def test_what_python_writes_by_a_shared_array_is_a_constant(session, early) -> N
 
 @pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
 def test_a_chain_that_ends_between_two_launches_is_named(kind) -> None:
-    """The loss has a tangent, but not all of it."""
+    """The loss has a tangent, but a part of the tangent is lost."""
     x, loss = dual_field(3), dual_field(())
     make = {"field": qd.field, "ndarray": qd.ndarray, "numpy": lambda dtype, n: np.zeros(n)}[kind]
 

@@ -173,7 +173,7 @@ def test_arguments(session):
 
 
 def test_a_checkpoint_where_writes_are_repeated(session):
-    """A loop that repeats its writes is kept whole."""
+    """If the gradient repeats the writes of a loop, the loop's values are kept without checkpoints."""
     x, y = field(3), field()
 
     @qd.kernel

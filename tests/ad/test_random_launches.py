@@ -211,7 +211,7 @@ def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> N
 @pytest.mark.filterwarnings("ignore")
 @seeds(cpu=10, elsewhere=range(2))
 def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
-    """From other values, with other scalars, with another end, with a write of Python's in the midst, and as before."""
+    """It runs from other values, with other scalars, with another end, with a write by Python, and unchanged."""
     qd.init(**options, default_fp=qd.f64)
     world, chance, rng = World(), random.Random(seed), np.random.default_rng(seed)
 
@@ -245,7 +245,7 @@ def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
 @pytest.mark.filterwarnings("ignore")
 @seeds(cpu=10, elsewhere=range(2))
 def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
-    """Against differences of gradients: of all steps, with little memory, and of the launches among them, twice."""
+    """They are compared with differences of gradients: all steps, little memory, and the launches alone, twice."""
     qd.init(**options, default_fp=qd.f64)
     world, rng = World(), np.random.default_rng(seed)
     steps = list(world.steps(random.Random(seed)))
@@ -272,7 +272,7 @@ def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: in
 
 @pytest.mark.parametrize("options", sessions("cpu"))
 def test_python_writes_among_launches_that_are_made_again(options: dict[str, Any]) -> None:
-    """Each budget divides the program in another way; a part that Python wrote is put back before what holds it."""
+    """Each budget divides the program differently; what Python wrote is restored before launches that read it."""
     qd.init(**options, default_fp=qd.f64)
     world = World()
     x, _, z = world.fields

@@ -25,7 +25,7 @@ def real(request):
 
 
 def close(found: Any, want: Any, tol: float = 1e-11) -> None:
-    """To ``tol`` of the greatest number, in f32 to 1e-4."""
+    """Equal up to ``tol`` times the greatest number; in f32 up to 1e-4."""
     assert found.shape == np.shape(want)
     tol = tol if found.dtype == np.float64 else 1e-4
     assert np.abs(found - want).max(initial=0) <= tol * max(1.0, np.abs(want).max(initial=0)), (found, want)
@@ -68,7 +68,7 @@ def test_a_polynomial(real) -> None:
 
 @pytest.mark.filterwarnings("error:.*QL2102")
 def test_a_recorded_program_again_and_again(real) -> None:
-    """As a Newton method does: the same launches from other values, among gradients of the same Tape."""
+    """As in a Newton method, the same launches run from other values, between gradients of the same Tape."""
     x, y, loss = filled([0.4, -0.2, 0.9], real), qd.field(real, 3, needs_grad=True), scalar(real)
 
     @qd.kernel

@@ -13,7 +13,7 @@ import quadrants_lab as qd
 
 
 def test_constants_have_no_second_derivative(real) -> None:
-    """Of stop_grad, of a no_grad function and of what Python writes there is no derivative."""
+    """The results of stop_grad, of a no_grad function and of writes by Python have no derivative."""
     x, loss = filled([1, 2, 3], real), scalar(real)
     y, z = (qd.field(real, 3, needs_grad=True) for _ in range(2))
 

@@ -16,7 +16,7 @@ session = session_of(sessions("cpu", "cuda"), default_fp=qd.f64)
 
 @pytest.fixture
 def put(monkeypatch) -> list[WholePart | DevicePart]:
-    """The copies that were put back."""
+    """The copies that the Tape has restored."""
     found: list[WholePart | DevicePart] = []
     for kind in (WholePart, DevicePart):
         plain = kind.put
@@ -126,7 +126,7 @@ def test_a_gradient_that_changes_memory_finds_it_as_it_was(put) -> None:
 
 
 def test_an_observer_finds_memory_as_it_was() -> None:
-    """What it sees of the launches is what they read."""
+    """An observer of the launches sees the memory that the launches read."""
     from quadrants_lab.runtime.record.recorder import recording
     with recording() as records:
         program(fields, of_fields)

@@ -116,7 +116,7 @@ def test_gradients_in_between_are_no_launches_of_the_program() -> None:
 
 
 def test_views_that_were_handed_out_after_the_first_run() -> None:
-    """What is written through one under a Tape is a constant, also where the program was recorded before."""
+    """Values written through such a view under a Tape are constants, also if the program was recorded before."""
     x, y, loss = field(3), field(3), field()
 
     def run(view: Any = None) -> None:

@@ -122,7 +122,7 @@ def test_a_field_with_gradient_that_is_filled() -> None:
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_a_leaf_that_python_writes_between_launches(power: int) -> None:
-    """Its gradient is that by its first values, whether the gradient needs them or not."""
+    """The gradient is that by the field's first values, whether or not a gradient needs these values."""
     x, loss = drawn(field(4)), field()
 
     @qd.kernel
@@ -201,7 +201,7 @@ def test_a_write_by_an_unrecorded_launch_is_an_error() -> None:
 
 @pytest.mark.parametrize("first", [False, True])
 def test_an_unrecorded_launch_before_or_after_all_others_is_an_error(first: bool) -> None:
-    """It writes what no recorded launch has used by then, or what none uses any more."""
+    """The launch writes memory that no recorded launch has used yet, or that none uses any more."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
 
     def elsewhere() -> None:
@@ -285,7 +285,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_tape_leaves_the_gradients_of_other_threads_alone() -> None:
-    """Of a gradient that another thread has used last a Tape clears only what its launches use, when they do."""
+    """A Tape clears a gradient that another thread used last only when its own launches use this gradient."""
     qd.init(arch=qd.cpu)
     x, y, loss = (qd.field(qd.f64, shape=(), needs_grad=True) for _ in range(3))
     x[None] = 3.0

@@ -101,7 +101,7 @@ class World:
         return tape, [*(a.grad.to_numpy() for a in fields), *(a.to_numpy() for a in fields)]
 
     def least(self, step: Callable[[World, int], None], memory: int = 0) -> int:
-        """What the error for a budget says."""
+        """The least budget that the error names."""
         with pytest.raises(qd.QuadrantsRuntimeError, match="QL2091") as told:
             self.run(step, memory=memory)
         found = re.search(rf"memory={memory} needs at least (\d+) bytes", str(told.value))
@@ -119,7 +119,7 @@ def unequal(w: World, t: int) -> None:
 
 
 def prefixes(w: World, t: int) -> None:
-    """Each launch writes another part."""
+    """Each launch writes a different part."""
     fields = (w.x, w.y) if t % 2 else (w.y, w.x)
     push(*fields, 0, int(w.sizes[t]))
 
@@ -130,7 +130,7 @@ def windows(w: World, t: int) -> None:
 
 
 def own(w: World, t: int) -> None:
-    """The kernel keeps what it overwrites for its own gradient."""
+    """A kernel that keeps what it overwrites for its own gradient."""
     in_place(w.x)
 
 
@@ -140,7 +140,7 @@ def exchanges(w: World, t: int) -> None:
 
 
 def indexed(w: World, t: int) -> None:
-    """One field in place, one with elements of its own for each step."""
+    """One field is written in place; another has separate elements for each step."""
     follow(w.x, w.h, t)
 
 
@@ -266,7 +266,7 @@ def test_programs_that_are_repeated_without_python() -> None:
 
 @pytest.mark.parametrize("name", [*ROWS, "exchanges"])
 def test_gradients_inside_of_a_tape_with_any_budget(name: str) -> None:
-    """They keep what the launches keep, for the gradients at the end."""
+    """Gradients that run inside of the Tape leave what the launches saved, for the gradients at the end."""
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     world = World(4)
     step = ROWS[name].step if name in ROWS else exchanges

@@ -54,7 +54,7 @@ def test_other_checks() -> None:
 
 
 def test_places_from_data_in_a_row() -> None:
-    """What was there is kept where it changed: in the row that an argument names, at columns that data names."""
+    """The Tape keeps old values only where they changed: in the row that an argument names, at columns from data."""
     x, loss = qd.field(qd.f64, (4, 60), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
     columns = qd.field(qd.i32, 2)
     columns.from_numpy(np.array([40, 1], np.int32))
@@ -131,7 +131,7 @@ def test_gradients_by_hand_of_what_launches_keep() -> None:
 
 
 def test_gradients_of_which_nothing_is_put_back_or_prepared() -> None:
-    """They run as their entries alone, with the numbers of this run."""
+    """Such gradients run by calls of their compiled code alone, with the numbers of this run."""
     x, y, loss = (qd.field(qd.f64, n, needs_grad=True) for n in (4, 4, ()))
     start = np.array([0.3, 0.7, 1.1, 0.2])
 

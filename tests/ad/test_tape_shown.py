@@ -144,7 +144,7 @@ def test_two_fields_with_one_name_are_two_nodes() -> None:
 
 
 def validate(data: dict) -> None:
-    """That the data are what the trace event format documents: the object form, and the fields of each phase."""
+    """Checks that the data are as the trace event format documents: the object form, and the fields of each phase."""
     assert set(data) <= {"traceEvents", "displayTimeUnit", "otherData", "systemTraceEvents", "stackFrames", "samples"}
     assert data["displayTimeUnit"] in ("ms", "ns")
     needs = {

@@ -203,7 +203,7 @@ def most_of_a_share(x: qd.template(), y: qd.template()):
 
 
 def test_a_sum_by_which_a_winner_is_found_is_kept() -> None:
-    """Threads would add it in another order for the gradient, and the value of the winner would be another one."""
+    """The launch keeps the sum: the gradient would add in another order, round differently and not find the winner."""
     x, y = qd.field(qd.f32, 5000, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
     for seed in range(5):
         a = np.random.default_rng(seed).uniform(0, 1, 5000).astype(np.float32)

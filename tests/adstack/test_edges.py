@@ -113,7 +113,7 @@ def test_the_same_array_for_two_bounds(arch) -> None:
 
 
 def test_a_bound_that_the_kernel_writes(arch) -> None:
-    """The gradient runs as many trips as the launch did."""
+    """The gradient runs as many trips as the launch ran."""
     start(arch)
     x, y = fields()
     m, n = qd.field(qd.i32, 4), qd.field(qd.i32, 4)

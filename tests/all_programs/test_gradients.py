@@ -12,7 +12,7 @@ SMOOTH = [p for p in WITH_GRADIENT if not p.exact and p.name != "field_without_g
 
 @each(WITH_GRADIENT)
 def test_interpreted_after_every_pass(program):
-    """In the end forward mode agrees, too."""
+    """After the last pass forward mode is compared, too."""
     for case in program.cases:
         job = job_of(program, case)
         outcome = job.oracle()

@@ -50,7 +50,7 @@ class Sample:
         return getattr(self.module, name, default)
 
     def values(self, arch: str, fp: Any) -> Values:
-        """What it returns in a session of its own."""
+        """The arrays that the sample returns in a session of its own."""
         return self.made(arch, fp)(**self.option("PARAMS", {}))
 
     def made(self, arch: str, fp: Any) -> Callable[..., Values]:
@@ -72,7 +72,7 @@ SHORT = [s for s in SAMPLES if s not in LONG and s.name not in REFUSED]
 
 @cache
 def right(sample: Sample) -> Values:
-    """Of the CPU in f64."""
+    """The results on the CPU in f64."""
     return sample.values("cpu", f64)
 
 

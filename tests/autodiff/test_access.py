@@ -56,7 +56,7 @@ def table(u: qd.template(), w: qd.template(), n: qd.template()):
 
 @qd.kernel
 def twice(u: qd.template(), w: qd.template(), n: qd.template()):
-    """What a step writes it reads again."""
+    """A kernel whose steps read again what they write."""
     for b in range(2):
         for t in range(n[None]):
             for i in range(1):
@@ -65,7 +65,7 @@ def twice(u: qd.template(), w: qd.template(), n: qd.template()):
 
 @qd.kernel
 def halves(u: qd.template(), w: qd.template(), n: qd.template()):
-    """What is read and what is written lies apart, in the same iteration and in other ones."""
+    """A kernel that never reads and writes the same elements, in one iteration or in different ones."""
     for b in range(2):
         for t in range(3):
             for i in range(3):

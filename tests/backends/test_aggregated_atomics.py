@@ -29,12 +29,12 @@ def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
 def test_sums(session: None, places: str, dtype: str) -> None:
-    """At places from data, in rows of them, under a condition, and where all threads go."""
+    """Sums at indices from data, in rows of these, under a condition, and into one element for all threads."""
     check_sums(places, getattr(qd, dtype), qd.field)
 
 
 def test_sums_in_an_ndarray(session: None) -> None:
-    """Its elements have numbers of 64 bits."""
+    """Elements of an ndarray have row-major numbers of 64 bits."""
     check_sums("few", qd.f32, qd.ndarray)
 
 
@@ -83,7 +83,7 @@ def test_gradient_of_a_gather(session: None) -> None:
 
 
 def test_which_atomics_are_aggregated() -> None:
-    """Not those whose element is the thread's own, nor those of a block that need many comparisons."""
+    """Not aggregated are atomics on the thread's own element, and those of a block that need many comparisons."""
     from quadrants_lab.backends.cuda import toolkit
 
     if toolkit.missing_libdevice():

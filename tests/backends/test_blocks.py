@@ -67,7 +67,7 @@ def test_gradients(waiting: str, program: Any) -> None:
 
 
 def test_code_for_cuda() -> None:
-    """It has barriers of all threads of a group, and atomic sums."""
+    """The code has barriers for all threads of a group, and atomic sums."""
     qd.init(arch="cuda", simulate=True, enable_fallback=False, offline_cache=False)
     programs.test_shared_atomics_in_a_loop_over_two_axes()
     text = programs.counted.code("ptx")

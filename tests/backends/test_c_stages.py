@@ -87,7 +87,7 @@ def test_names_that_c_or_the_emitter_has_taken(arch: str) -> None:
 # --- the compiler ---------------------------------------------------------------------------------------------------
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source can be looked at all the same."""
+    """The C source can be shown without a compiler, too."""
     monkeypatch.setattr(compiler, "compiler", lambda: "")
     with pytest.raises(QuadrantsRuntimeError, match=r"c: The c backend needs a C compiler: apt install gcc"):
         qd.init(arch=qd.c, enable_fallback=False)
@@ -116,7 +116,7 @@ def test_a_compiler_that_crashes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_a_compiler_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What it has started ends with it."""
+    """Processes that the compiler has started end with it."""
     pid, new = tmp_path / "pid", tmp_path / "new"
     pretend(monkeypatch, tmp_path / "cc", f"sleep 1000 & echo $! >{new}; mv {new} {pid}; wait")
     monkeypatch.setattr(compiler, "_MOST_SECONDS", 0.3)

@@ -44,7 +44,7 @@ def test_a_variable_stays_one(stage: str) -> None:
 
 
 def test_a_value_that_is_read_again_keeps_its_variable(stage: str) -> None:
-    """By another trip of a loop, behind it, by its end, and by another variable that changes in the same step."""
+    """The later read may be in another trip, behind the loop, in its end, or in a variable that changes then."""
     x, n = qd.field(qd.f32, 4), qd.field(qd.i32, ())
     again, behind, end, swapped = (qd.field(qd.f32, 4) for _ in range(4))
 

@@ -178,7 +178,7 @@ def run_and_compare(sums: Sums, exe, ends: tuple[int, ...], w: np.ndarray, exact
 
 @pytest.mark.parametrize("way", WAYS)
 def test_which_code_each_case_gets(way: str) -> None:
-    """In steps, or in lanes where the processor has them, or iteration by iteration; and no sum is atomic."""
+    """Cases run in steps, in lanes if the processor has them, or iteration by iteration; and no sum is atomic."""
     _, steps, lanes = scheduled(WAYS[way].kernel)
     assert "atomicrmw" not in cpu.stages(WAYS[way].kernel, EXACT)["llvm"]().text
     assert steps == STEPS.get(way, 0)

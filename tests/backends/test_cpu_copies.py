@@ -21,7 +21,7 @@ def several_threads():
 
 
 def room() -> int:
-    """Bytes of copies that the session's device has made room for."""
+    """How many bytes the session's device has allocated for copies."""
     return session.current().device._block.word(L.COPIES_BYTES)
 
 

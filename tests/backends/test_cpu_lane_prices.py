@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not WIDEST, reason="this processor has no vector
 
 
 def lanes(kernel: Any, vector_bytes: int) -> int:
-    """Of the kernel's only task."""
+    """The lanes of the kernel's only task."""
     (task,) = CpuSchedule(vector_bytes // 4)(kernel).tasks
     return int(task.lanes)
 

@@ -240,7 +240,7 @@ def test_reductions(op: str, t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- adstacks ---------------------------------------------------------------------------------------------------
 
 def test_depth_does_not_depend_on_other_lanes() -> None:
-    """Inner loops of different lengths, at different times: each lane needs the sum of its own."""
+    """Inner loops of the lanes have different lengths and times: a lane needs only the depth of its own loops."""
     start(default_fp=qd.f64)
     n = 40
     x = qd.field(qd.f64, n, needs_grad=True)

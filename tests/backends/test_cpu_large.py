@@ -35,7 +35,7 @@ def ifs(n: int) -> list[str]:
 
 @pytest.mark.parametrize("body", [pairs(60), pairs(100), ifs(120)], ids=["pairs of if and else", "large", "ifs"])
 def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
-    """In float64, value and gradient; the gradient against differences."""
+    """Value and gradient are right in float64; the gradient is compared with differences."""
     from math import sin
 
     def reference(v: float) -> float:
@@ -60,7 +60,7 @@ def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
 
 @pytest.mark.parametrize(("n", "hoists"), [(20, True), (100, False)])
 def test_llvm_hoists_nothing_out_of_a_large_loop(n: int, hoists: bool) -> None:
-    """Half its time went to choosing registers for the constants of 600 pairs."""
+    """LLVM spent half its time on choosing registers for the constants of 600 pairs."""
     qd.init(arch=qd.cpu, offline_cache=False)
     x, loss = qd.field(qd.f32, N), qd.field(qd.f32, ())
     k = kernel(pairs(n))

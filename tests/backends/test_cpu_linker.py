@@ -64,7 +64,7 @@ def test_a_process_with_all_code_from_the_disk_loads_no_llvm(tmp_path: Path) -> 
 
 
 def test_llvm_is_loaded_while_the_front_end_is(tmp_path: Path) -> None:
-    """On another thread, where the disk has no entry for the kernel."""
+    """If the disk has no entry for the kernel, another thread loads LLVM."""
     head = """
 import sys
 from quadrants_lab.backends import forks
@@ -182,7 +182,7 @@ def test_another_start_of_the_system_or_another_llvm_has_another_key(
 
 
 def test_the_runtime_is_kept_beside_bytecode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where Python may write bytecode, else in the cache of the session; a damaged file is made anew."""
+    """If Python may not write bytecode, the session's cache has the runtime; a damaged file is made anew."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
     mine = DiskCache(tmp_path / "mine")

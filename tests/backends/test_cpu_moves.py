@@ -151,7 +151,7 @@ def test_the_same_memory_may_be_given_twice():
 
 
 def test_what_is_kept_for_a_gradient_takes_no_functions():
-    """However many arrays a kernel overwrites whose values its gradient needs."""
+    """However many arrays a kernel overwrites, copies for its gradient add no functions to its code."""
 
     def functions(n: int) -> list[int]:
         arrays = [qd.field(qd.f32, shape=100, needs_grad=True) for _ in range(n)]

@@ -61,7 +61,7 @@ def start(program: str, interactive: bool = False) -> Child:
 
 
 def finish(process: Child) -> str:
-    """All that it wrote."""
+    """Waits for the end of the process and returns its whole output."""
     return process.finish(60).output
 
 
@@ -192,7 +192,7 @@ print("parent", parallel.launch())
 
 
 def test_exit_where_the_first_launch_is_a_handler_of_atexit(tmp_path: Path) -> None:
-    """Python calls no handler that is registered by then."""
+    """Python does not call handlers that are registered while it calls handlers."""
     program = tmp_path / "program.py"
     program.write_text(f"""
 import atexit, sys

@@ -23,7 +23,7 @@ PARALLEL = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, CHUNK, *[ctypes.c_
 
 
 def test_the_text_is_of_these_sources() -> None:
-    """Where this fails: make cpu-runtime."""
+    """If this fails, run `make cpu-runtime`."""
     program = "import cpu_runtime; print(cpu_runtime.sources())"
     out = run(sys.executable, "-c", program, env={"PYTHONPATH": str(SCRIPT.parent)})
     for name in TEXTS:
@@ -53,7 +53,7 @@ def test_the_text_becomes_code_for_every_system(processor: str, system: str) -> 
 
 
 def test_workers_take_part() -> None:
-    """Each of two chunks waits for the other one, and a single one is told that it is alone."""
+    """Two chunks, on two threads, wait for each other; a single chunk is told that it is alone."""
     x = np.zeros(2, np.float32)
     frame = cpu_rig.bind(cpu_rig.load(AXPY), {"x": x, "y": x})
     parallel = PARALLEL(jit.runtime().address["qd_parallel"])

@@ -56,7 +56,7 @@ def in_lanes(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.
 
 @qd.kernel
 def stencil(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
-    """Its gradient runs in two colours, and sums into w.grad at the same time."""
+    """A kernel whose gradient runs in two colours, and at the same time sums into w.grad."""
     for i, j in qd.ndrange((1, ROWS - 1), (1, COLUMNS - 1)):
         loss[None] += (grid[i - 1, j] + grid[i + 1, j] - 2 * grid[i, j] + grid[i, j + 1] * w[None]) ** 2
 
@@ -87,7 +87,7 @@ def test_bits_do_not_depend_on_threads(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", [qd.f16, qd.f32, qd.f64])
 def test_products(dtype: Any) -> None:
-    """They are rounded to the element's dtype once."""
+    """A product is rounded to the element's dtype once, at its end."""
     found = set()
     for threads in (1, 4):
         qd.init(arch=qd.cpu, cpu_max_num_threads=threads, default_fp=qd.f64)
@@ -125,7 +125,7 @@ def test_no_iterations_leave_the_element() -> None:
 
 
 def test_a_launch_that_stops_and_the_next_one() -> None:
-    """Partial sums of a launch that stopped do not enter the next one."""
+    """The partial sums of a launch that stopped do not enter the sums of the next launch."""
     qd.init(arch=qd.cpu, debug=True)
     x, total = qd.field(qd.f32, 1000), qd.field(qd.f32, ())
     x.fill(1.0)

@@ -30,7 +30,7 @@ def arguments(most: float) -> np.ndarray:
     ("most", "around", "off"), [(100.0, 3.15, 1.3e-7), (65536.0, 3.16, 1.3e-7), (approximate.LARGE, 4.3, 2.8e-7)]
 )
 def test_reduced_arguments(most: float, around: float, off: float) -> None:
-    """Off by less than the unit is, which is 4.8e-7."""
+    """The error is less than that of the GPU's function unit, which is 4.8e-7."""
     x = arguments(most)
     r = reduced(x)
     assert np.abs(r).max() < around
@@ -40,7 +40,7 @@ def test_reduced_arguments(most: float, around: float, off: float) -> None:
 
 
 def test_small_arguments_are_left_alone() -> None:
-    """So it makes no difference whether one is reduced."""
+    """For small arguments it makes no difference whether they are reduced."""
     rng = np.random.default_rng(6)
     x = np.concatenate([rng.uniform(-2, 2, 100_000), 10.0 ** rng.uniform(-38, 0, 100_000), [0.0, -0.0, 3.14, -3.14]])
     x = x.astype(np.float32)
@@ -148,7 +148,7 @@ def any_session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def computed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sines and cosines, the former by one statement a block and by several."""
+    """Sines and cosines; the sines are computed twice, by one statement of a block and by several."""
     given, one, other = (qd.field(qd.f32, shape=x.shape) for _ in range(3))
     many = qd.field(qd.f32, shape=x.shape)
 

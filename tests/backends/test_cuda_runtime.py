@@ -189,7 +189,7 @@ def test_large_adstacks_are_for_fewer_threads() -> None:
 
 
 def test_an_element_that_python_writes_is_copied_alone(session, monkeypatch) -> None:
-    """Up to a few of them, whatever is read, filled or launched in between."""
+    """Up to a few elements are copied one by one, whatever is read, filled or launched in between."""
     x = qd.field(qd.f32, shape=(64, 64))
     moved: list[int] = []
     for name in ("upload", "download"):

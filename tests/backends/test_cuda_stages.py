@@ -44,7 +44,7 @@ def test_sass_says_what_a_program_needs() -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("chip", cuda.PTX_VERSIONS)
 def test_every_chip(name: str, chip: int) -> None:
-    """Few registers, and none of them spilled."""
+    """The code uses few registers and spills none of them."""
     text = listings.ptx_of(parse_kernel(SAMPLES[name]), FAST, chip)
     (program,) = listings.assembled(text, chip).programs
     assert program.name == "task0"

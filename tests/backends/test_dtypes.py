@@ -143,7 +143,7 @@ def slopes(g: Binary, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def steady(f: Binary, a: Any, b: Any) -> Any:
-    """Where neither rounding nor approximations decide what comes out, and no number is large."""
+    """Whether neither rounding nor approximations decide the result, and no number is large."""
     def results(f: Binary, a: Any, b: Any) -> list[Any]:
         return [*(r for x, y in ((a, b), (b, a)) for r in (f(x, y), *slopes(f, x, y)))]
     here = results(f, a, b)
@@ -215,7 +215,7 @@ def test_operations(session: Any, name: str, options: Any) -> None:
 
 
 def launch_and_compare(ops: tuple[str, ...], name: str, arch: str) -> None:
-    """All places of these operations."""
+    """Launches all of these operations on all numbers, and compares."""
     t = DTYPES[name]
     x, w, y = (qd.field(getattr(qd, name), (len(ops), COUNT), needs_grad=t.is_float) for _ in range(3))
     few = qd.field(qd.i32, COUNT)
@@ -242,7 +242,7 @@ def launch_and_compare(ops: tuple[str, ...], name: str, arch: str) -> None:
 
 
 def test_the_table_has_every_primitive() -> None:
-    """But for those that users do not name, and bitcasts, whose table is in test_conformance."""
+    """Left out are primitives that users cannot name, and bitcasts, whose table is in test_conformance."""
     qd.init(arch=qd.cpu, offline_cache=False)
     found: set[str] = set()
     for ops, t in ((REAL, qd.f32), (BITS, qd.i32)):
@@ -256,7 +256,7 @@ def test_the_table_has_every_primitive() -> None:
 
 @cache
 def wanted(op: str, name: str, place: Binary) -> Values:
-    """The values, and of floats the slopes."""
+    """The right values and, for floats, the right slopes."""
     a, b = operands(op, name)
     if not DTYPES[name].is_float:
         with np.errstate(all="ignore"):
@@ -267,7 +267,7 @@ def wanted(op: str, name: str, place: Binary) -> Values:
 
 
 def compared(op: str, name: str, place: Binary, got: list[Values]) -> str:
-    """What differs, "" where nothing does."""
+    """Describes in words what differs; "" if nothing does."""
     near, far = CLOSE.get(name, (0, 0))
     for n, (g, e) in enumerate(zip(got, wanted(op, name, place), strict=True)):
         room = far if n or place is looped else near
@@ -294,7 +294,7 @@ CAST = """\
 
 
 def numbers(name: str) -> Values:
-    """Some that other dtypes do not have, too."""
+    """Numbers for tests, some of which other dtypes cannot represent."""
     rng, t = np.random.default_rng(3), DTYPES[name]
     if t.is_float:
         x = rng.normal(size=COUNT) * 10.0 ** rng.integers(-3, 12 if t.bits > 16 else 4, COUNT)

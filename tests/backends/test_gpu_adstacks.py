@@ -12,7 +12,7 @@ from quadrants_lab.ir.walk import walk
 
 
 def found(source: str) -> dict[str, trips.Trips]:
-    """The loops of each adstack that they index, by its name."""
+    """Maps the name of each adstack to the loops whose trips number its slots."""
     task = parse_kernel(source).body[0]
     assert isinstance(task, N.Offload)
     names = {s.id: s.name for s in walk(task.body) if isinstance(s, N.AdStackAlloca)}

@@ -33,7 +33,7 @@ def shares(kernel: N.Kernel) -> bool:
 
 
 def test_values_and_gradients(session: None) -> None:
-    """Sums that begin with something, differences, sums in memory, and a product of sums."""
+    """The loops are sums with an initial value, differences, sums in memory, and a product of sums."""
     x, w, a, y = (qd.field(qd.f64, s, needs_grad=True) for s in (m, m, (n, m), n))
     total = qd.field(qd.f64, (), needs_grad=True)
 
@@ -78,7 +78,7 @@ def test_values_and_gradients(session: None) -> None:
 
 
 def test_the_gradient_of_a_product(session: None) -> None:
-    """Its loop carries nothing."""
+    """The gradient's loop carries no values."""
     a, x, y = (qd.field(qd.f64, s, needs_grad=True) for s in ((n, m), m, n))
 
     @qd.kernel

@@ -100,7 +100,7 @@ def test_what_is_near() -> None:
 
 @pytest.mark.parametrize("name", NEAR)
 def test_it_means_the_same(name: str) -> None:
-    """For small arguments too, and those that take the second loop: bit for bit, but for the sign of zero."""
+    """The rewritten loop gives the same bits, but for the sign of zero, also if the second loop runs."""
     outcomes = []
     before = kernel(NEAR[name][0])
     for k in (before, lowered(before)):
@@ -122,7 +122,7 @@ def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_values_and_gradients(session: None) -> None:
-    """From small, near, far and infinite values, against f64."""
+    """Loops that start from small, near, far and infinite values are compared with f64."""
     x, y = qd.field(qd.f32, 12, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
 
     @qd.kernel

@@ -150,7 +150,7 @@ def test_the_passes_that_are_shown_are_those_of_the_device(session: None) -> Non
 
 
 def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field of which Python writes an element is not fetched."""
+    """If Python writes an element of a field, the rest of the field is not copied to the host."""
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
     device = current().device
     fetch = device.download
@@ -167,7 +167,7 @@ def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pyt
 
 
 def test_host_and_device_write_by_turns(session: None) -> None:
-    """In random order: writes from Python, launches and reads."""
+    """Writes from Python, launches and reads come in random order."""
     x, rng, model = qd.field(qd.i32, 8), np.random.default_rng(4), np.zeros(8, np.int32)
 
     @qd.kernel

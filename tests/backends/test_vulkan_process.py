@@ -248,7 +248,7 @@ def test_ctrl_c_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting, wait = threading.Event(), api.lib().vkWaitForFences
 
     def not_yet(*args: Any) -> int:
-        """However fast the device is, it is not done before the interrupt."""
+        """Keeps the device busy until the interrupt, however fast the device is."""
         waiting.set()
         wait(*args)
         return queue._TIMEOUT

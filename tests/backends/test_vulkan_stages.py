@@ -54,7 +54,7 @@ def test_lines_of_the_source() -> None:
 
 @pytest.mark.needs("spirv-val")
 def test_listing_agrees_with_spirv_dis() -> None:
-    """The same instructions in the same order."""
+    """Our listing has the same instructions in the same order."""
     kernel = parse_kernel(CHECKED)
     options = replace(EXACT, debug=True)
     stage = vulkan.stages(kernel, options)["spirv"]()
@@ -105,7 +105,7 @@ def test_straight_pushes_are_short(n: int, own: int, nbytes: int) -> None:
 
 
 def sines(n: int) -> N.Kernel:
-    """A sine of a sine and so on, n times."""
+    """A kernel of n nested sines."""
     body = "\n".join(f"%{11 + k}: f32 = sin %{10 + k}" for k in range(n))
     return parse_kernel(parallel(
         "const 64", f"%10: f32 = load @x[%3]\n{body}\nstore @x[%3], %{10 + n}", "buffer @x: field f32[64]",
@@ -180,7 +180,7 @@ def test_pushes_and_pops_of_stacks_in_turn(t: str) -> None:
 
 
 def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
-    """Nor does the loop run, which has two billion trips; three times that does not fit 32 bits."""
+    """The loop, of two billion trips, does not run either; three times its trips does not fit 32 bits."""
     arrays = {"x": np.ones(2, np.float32), "count": np.array([2, 2**31 - 1], np.int32)}
     arrays |= {"y": np.zeros((2, 6), np.float32), "z": np.zeros((2, 6, 3), np.float32)}
     frame = bind(load(nested(2)), arrays, stacks=[6, 6])

@@ -34,7 +34,7 @@ N = 12
 
 @pytest.fixture
 def device() -> Device:
-    """Of a session in a release build."""
+    """The device of a session in a release build."""
     qd.init(**WASM.values[0])
     found = session.current().device
     assert isinstance(found, Device)
@@ -42,7 +42,7 @@ def device() -> Device:
 
 
 def image(device: Device) -> bytes:
-    """All that lies in the device's memory."""
+    """All bytes of the device's memory."""
     return bytes(device.memory_.read(device.store, 0, device.used))
 
 
@@ -138,7 +138,7 @@ RUN = """(job) => {
 
 @pytest.fixture
 def jobs(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What launches of wasmtime made of the memory."""
+    """The memory that launches in wasmtime have left."""
     made: list[dict[str, Any]] = []
     call, codes = device.call, dict[int, str]()
     text = lambda data: base64.b64encode(data).decode()
@@ -295,7 +295,7 @@ def load_array(a: qd.template(), b: qd.types.ndarray(), k: qd.i64):
 
 @pytest.mark.parametrize("kernel", [store_field, store_array, load_field, load_array], ids=lambda k: k.__name__)
 def test_an_access_outside_of_its_own_memory_is_an_error_and_changes_nothing(device: Device, kernel: Any) -> None:
-    """In a release build, where what lies beside is other fields and arrays."""
+    """In a release build, the bytes behind a field belong to other fields and arrays."""
     fields = [qd.field(qd.f32, N) for _ in range(3)]
     arrays = [qd.ndarray(qd.f32, N) for _ in range(3)]
     for n, a in enumerate((*fields, *arrays)):

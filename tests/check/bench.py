@@ -70,7 +70,7 @@ def defect(kind: str, verdict: str, says: str = "", **more: Any) -> Callable[[An
 
 
 def in_order(*launches: Callable[[], Any]) -> Callable[[], None]:
-    """What makes some launches, one after another."""
+    """Makes a function that makes some launches, one after another."""
 
     def run() -> None:
         for launch in launches:

@@ -16,7 +16,7 @@ def b():
 
 
 def two(b):
-    """Two kernels, the second of which reads what the first writes."""
+    """Two kernels; the second one reads what the first one writes."""
     x, y, w = b.x, b.y, b.w
 
     @qd.kernel

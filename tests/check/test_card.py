@@ -167,7 +167,7 @@ def test_an_error_common_to_all_is_found_under_noise(monkeypatch, seed) -> None:
 
 
 def test_a_gradient_that_was_passed_on_is_not_zero() -> None:
-    """As in a checked cell, which looks at every field that the launches touched."""
+    """The check looks at every field that the launches touched, as in a checked cell."""
     from quadrants_lab.notebook.experiment import check, differentiate
     from quadrants_lab.runtime.check.by_hand import Forward
     from quadrants_lab.runtime.observe.observers import unwatched, watch

@@ -51,7 +51,7 @@ FAULTS = {
 
 
 def told_here(script) -> str:
-    """Its warnings and its error."""
+    """The warnings and the error of a program that runs in this process."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -64,7 +64,7 @@ def told_here(script) -> str:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_in_a_script_is_told_with_line_and_cause(name, tmp_path, monkeypatch) -> None:
-    """Of one in a process of its own, on stderr."""
+    """A script in a process of its own prints the fault on stderr."""
     body, call, says = FAULTS[name]
     by_variable = len(name) % 2 == 0
     script = tmp_path / "script.py"

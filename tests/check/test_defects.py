@@ -9,7 +9,7 @@ from check.bench import DEFECTS, Bench, sines_in_python
 from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.check import compare
+from quadrants_lab.runtime.check import compare_gradients
 from quadrants_lab.runtime.check.launch_flow import TooLong
 
 # causes that are not found by following values
@@ -49,7 +49,7 @@ def test_the_doctor_names_cause_and_line(name: str, arch: str) -> None:
 def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypatch) -> None:
     def too_long(*args) -> None:
         raise TooLong
-    monkeypatch.setattr(compare, "follow", too_long)
+    monkeypatch.setattr(compare_gradients, "follow", too_long)
     test_the_doctor_names_cause_and_line(name, "cpu")
 
 
@@ -68,7 +68,7 @@ def test_the_table_of_other_tools_has_each_defect() -> None:
 
 
 def test_a_small_part_that_goes_through_python_is_noticed() -> None:
-    """A thousandth of a loss of thousands."""
+    """The part is a thousandth of a loss of several thousands."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
     x, y = bench.x, bench.y
@@ -82,7 +82,7 @@ def test_a_small_part_that_goes_through_python_is_noticed() -> None:
 
 
 def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
-    """No launch reads x, and that is not the cause."""
+    """The cause is the custom gradient, not that no launch reads x."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
     run, slopes = sines_in_python(bench.x, bench.w, bench.y, factor=-1.0)
@@ -95,7 +95,7 @@ def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 1.1, 2.0])
 def test_one_wrong_element_of_many_is_found_in_single_precision(factor) -> None:
-    """It is far within the tolerance of the sum of all."""
+    """The error of the element is far within the tolerance for the sum of all elements."""
     qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
     x, v = (qd.field(qd.f32, 2000, needs_grad=True) for _ in range(2))
     y = qd.field(qd.f32, (), needs_grad=True)
@@ -175,7 +175,7 @@ def test_an_error_that_all_of_many_elements_have_in_common_is_found(scatter, fac
 @pytest.mark.parametrize(("size", "high"), [(1, 0.0), (1000, 0.0), (1, 100.0)])
 @pytest.mark.parametrize("factor", [1.0, 1.01, 1.1, -1.0])
 def test_a_factor_of_a_custom_gradient_is_found(factor, size, high, by, fp) -> None:
-    """Narrow steps of an f32 show nothing of a factor of 1.01, and a wide step bends; ``high``: part of the loss."""
+    """In f32 a factor of 1.01 is lost in narrow steps, and wide steps are bent; ``high``: part of the loss."""
     dtype = getattr(qd, fp)
     qd.init(arch=qd.cpu, default_fp=dtype, offline_cache=False)
     x, v = (qd.field(dtype, size, needs_grad=True) for _ in range(2))

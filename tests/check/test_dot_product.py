@@ -24,7 +24,7 @@ session = session_of(EVERYWHERE)
 
 @pytest.fixture
 def wrong_sine(monkeypatch):
-    """A compiler whose gradient of the sine is the sine."""
+    """Makes the compiler use the sine as the derivative of the sine."""
     right = derivatives.gradient
 
     def worse(kernel: N.Kernel) -> N.Kernel:

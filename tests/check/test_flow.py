@@ -42,7 +42,7 @@ def test_the_tangent_of_the_loss_is_that_of_mathematics(b) -> None:
 
 
 class Looks:
-    """A time limit that is over at the look at the clock after so many."""
+    """A time limit that is over when the clock has been read a given number of times."""
 
     def __init__(self, left: int) -> None:
         self.left = left

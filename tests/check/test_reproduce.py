@@ -30,7 +30,7 @@ recorded = pytest.mark.parametrize("session", ["gradients"], indirect=True)
 
 
 def shown_apart(path, tmp_path):
-    """What the script shows in a process and a folder of its own."""
+    """The output of the script, run in a process and a folder of its own."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     return run(sys.executable, str(path), cwd=elsewhere, env={"QL_CHECK": None}, status=1).output
@@ -38,7 +38,7 @@ def shown_apart(path, tmp_path):
 
 @pytest.fixture
 def shown(capsys):
-    """What a script shows; its text must be Python that stands alone."""
+    """The output of a script; its text must be Python that needs no other code."""
 
     def shows(path, status=1):
         assert "IPython" not in path.read_text()

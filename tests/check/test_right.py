@@ -80,7 +80,7 @@ class _Repeatable(Launches):
 
 
 class _Enough(Exception):
-    """The sample's first Tape was looked at."""
+    """Raised when the sample's first Tape has been checked."""
 
 
 TAPES = [m.name for m in pkgutil.iter_modules(kernels.__path__)]

@@ -49,7 +49,7 @@ def values(t: DType, n: int, seed: int) -> np.ndarray[Any, Any]:
 
 
 def pairs(t: DType, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Each of 45 values with each."""
+    """All pairs of 45 values."""
     a = values(t, 45, seed)
     return np.repeat(a, len(a)), np.tile(a, len(a))
 
@@ -234,7 +234,7 @@ def test_a_converted_number_is_kept_in_a_variable(rig: Any, t: str) -> None:
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_rows_with_a_constant(rig: Any, name: str) -> None:
-    """Each operand is also one that a driver's compiler knows: it has rules of its own for these."""
+    """Each operand is also a constant in turn, because a driver's compiler has rules of its own for constants."""
     t = DTYPES[name]
     rows = [r for r in typed_rows(t, math=False) if len(r[2]) == 2]
     x = values(t, 60, 9)

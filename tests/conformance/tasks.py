@@ -33,7 +33,7 @@ kernel axpy(a: f32) forward {
 
 
 def test_saxpy(rig: Any) -> None:
-    """And what lies around the array stays."""
+    """Memory around the array is not changed."""
     rng = np.random.default_rng(1)
     for n in (0, 1, 2, 15, 16, 17, 33, 1000, 100_000):
         x, whole = rng.random(n, np.float32), np.full(n + 2, -1, np.float32)
@@ -127,7 +127,7 @@ def test_offsets_beyond_32_bits(rig: Any) -> None:
 
 
 def test_overlapping_ndarrays(rig: Any) -> None:
-    """Two ndarrays may be one."""
+    """Two ndarray arguments may be the same array."""
     x = np.arange(1000, dtype=np.float32)
     rig.run(AXPY, {"x": x, "y": x}, {"a": 2.0}, options=rig.FAST)
     assert np.array_equal(x, 3 * np.arange(1000, dtype=np.float32))
@@ -135,7 +135,7 @@ def test_overlapping_ndarrays(rig: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 1), (64, 3), (4, 3, 5), (2, 3, 4, 5), (300, 400), (5, 0, 3)])
 def test_boxes(rig: Any, shape: tuple[int, ...]) -> None:
-    """Every index of a box once, whatever the chunks; boxes that do not begin at 0."""
+    """Every index of a box runs exactly once, however the iterations are divided; some boxes do not begin at 0."""
     k = len(shape)
     dims = "x".join(map(str, shape))
     begin = [3 * n - 4 for n in range(k)]
@@ -291,7 +291,7 @@ def _reduced(rig: Any, op: str, t: str, x: np.ndarray) -> None:
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "i64", "u16"])
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max", "exchange"])
 def test_atomics_on_elements(rig: Any, op: str, t: str) -> None:
-    """Iterations meet on seven elements; old values are used, so nothing is reduced apart."""
+    """Many iterations change the same seven elements and use the old values, so sums cannot be reduced first."""
     n = 5000
     source = parallel(
         f"const {n}",

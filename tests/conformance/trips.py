@@ -81,7 +81,7 @@ def by_trips(t: str, n: int) -> str:
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
 def test_slots_by_trips(rig: Any, t: str) -> None:
-    """In a range that does not begin at 0, under a condition, and in a while loop; an overflow leaves other iterations
+    """The range does not begin at 0, or has a condition, or is a while loop; an overflow leaves other iterations
     untouched."""
     n, op = 500, "xor" if t == "u1" else "add"
     source = by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21")

@@ -70,7 +70,7 @@ def session() -> Iterator[None]:
 
 
 def same(left: Gradients, right: Gradients) -> None:
-    """To the last digit."""
+    """Whether two results are equal to the last digit."""
     np.testing.assert_array_equal(left.losses, right.losses)
     np.testing.assert_array_equal(np.array(left.gradients), np.array(right.gradients))
 
@@ -105,7 +105,7 @@ def test_a_controller_of_mpm_is_the_same_as_in_this_process(client: Any) -> None
 
 
 def test_the_sum_does_not_depend_on_how_shards_are_put_together(client: Any) -> None:
-    """More than a span of tasks, and more than a span and a task."""
+    """There are more shards than a span of tasks holds, and than a span and a task hold."""
     shards = [(float(n) ** 0.5, "") for n in range(16 * 16 + 17)]
     x = np.random.default_rng(2).random(5).astype(np.float32)
     here = [map_gradients(programs.killed, x, shards, client=False, summed=True, together=n) for n in (1, 2, 64, 512)]
@@ -179,7 +179,7 @@ def test_a_cache_in_the_home_folder_is_in_that_of_the_worker(tmp_path: Path, mon
 
 
 def test_code_that_one_worker_compiled_another_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As between machines: each has a folder of its own for what it compiles."""
+    """As on different machines, each worker has its own folder for compiled code."""
     from quadrants_lab.backends.cpu import tasks
     from quadrants_lab.distributed import worker as W
 
@@ -266,7 +266,7 @@ def cell() -> dict[str, Any]:
 
 
 def test_a_program_is_the_same_bytes_after_it_ran() -> None:
-    """Or workers would compile it again for each call."""
+    """If the bytes differed, workers would compile the program again for each call."""
     fn = cell()["fn"]
     before = packed(fn, "fn")
     map_gradients(fn, SQUARES, [1], client=False)

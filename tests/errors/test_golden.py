@@ -35,7 +35,7 @@ def test_source_errors() -> None:
 
 
 def test_a_kernel_that_grows_beyond_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of its loops alone is short enough."""
+    """Each of the kernel's loops alone is short enough."""
     monkeypatch.setattr(context, "MOST_OPERATIONS", 1000)
     (tmp_path / "grows.py").write_text("""\
 def grows():

@@ -1,4 +1,4 @@
-"""Stand-ins for the user's face of the language, and kernels read from the fixtures in `cases`."""
+"""Makes stand-ins for fields, types and funcs, and reads kernels from the fixtures in `cases`."""
 
 import linecache
 import math
@@ -57,7 +57,7 @@ def sparse_nodes() -> dict[str, Any]:
 
 
 def types() -> dict[str, Any]:
-    """Types, and what is made of them, that every case may use."""
+    """The types, and objects made of them, that every case may use."""
     vec3 = qd.types.vector(3, f32)
     ball = qd.types.struct(pos=vec3, mass=f32, hits=i32)
     balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
@@ -114,7 +114,7 @@ BETWEEN, BEFORE_OUTPUT = "\n===\n", "\n---"
 
 
 def sources(path: Path) -> list[str]:
-    """The programs of a fixture: parts of the file between lines of ===, each up to the line --- before its output."""
+    """The programs of a fixture. Lines of === separate them, and a line --- separates each program from its output."""
     return [part.partition(BEFORE_OUTPUT)[0] for part in path.read_text().split(BETWEEN)]
 
 
@@ -130,8 +130,8 @@ def load(path: Path, **extra: Any) -> dict[str, Case]:
     it is a function of Python. A kernel with arguments or options is decorated with ``@kernel(specs..., options...)``.
     All parts have the same globals.
 
-    Each part is a file of its own to linecache, under its kernel's name, so that an expected text depends neither on
-    other parts nor on where the fixture lies.
+    linecache gets each part as a file that is named after its kernel, so that expected texts depend neither on
+    other parts nor on the place of the fixture.
     """
     called: list[Callable[..., Any]] = []
 

@@ -57,7 +57,7 @@ def test_code_of_every_backend_and_ir_as_text_and_back(name: str) -> None:
 
 
 def test_calls_that_qd_static_ends() -> None:
-    """They were an error beyond 64."""
+    """Such calls were an error if they were nested more than 64 levels deep."""
     y = qd.field(qd.i32, shape=())
     text = """
 @qd.func

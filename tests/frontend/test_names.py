@@ -109,7 +109,7 @@ def test_every_operation_has_an_example() -> None:
 
 
 def meaning(op: str) -> Any:
-    """What a program calls."""
+    """The object that a program calls."""
     python = {name: fn for fn, name in PYTHON.items()}
     if op in python and not hasattr(qd, op):
         return python[op]
@@ -120,7 +120,7 @@ def meaning(op: str) -> Any:
 
 
 class Held:
-    """Something with an attribute."""
+    """An object with an attribute."""
 
     def __init__(self, op: Any) -> None:
         self.op = op
@@ -159,7 +159,7 @@ WAYS: dict[str, Way] = {
 
 
 def own_name(op: str) -> Way:
-    """As programs spell it."""
+    """The name of an operation as programs spell it."""
     of_python = meaning(op) in PYTHON and not hasattr(qd, op)
     home = "" if of_python else "qd.math." if OPS[op].home == "math" else "qd."
     return f"{home}{op.removeprefix('SNode.')}", (), False, lambda op: {}

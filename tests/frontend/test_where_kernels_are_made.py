@@ -115,7 +115,7 @@ def cell_of_marimo(folder: Path) -> dict[str, Any]:
 
 
 def input_of_the_console(folder: Path) -> dict[str, Any]:
-    """As Python 3.13 keeps it."""
+    """The source of a console's input, as Python 3.13 keeps it."""
     if sys.version_info < (3, 13):
         return text_without_a_file(folder, "<python-input-7>")
     console = code.InteractiveConsole(filename="<python-input-7>")
@@ -156,7 +156,7 @@ WAYS = (
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_kernel_is_found(way: Callable[[Path], dict[str, Any]], tmp_path: Path) -> None:
-    """In classes and closures too."""
+    """The kernel may be defined in a class or closure, too."""
     qd.init(arch=qd.cpu)
     *numbers, said = way(tmp_path)["program"]()
     assert numbers == NUMBERS
@@ -180,7 +180,7 @@ def test_a_kernel_of_a_command_is_found(before: list[str], after: list[str]) -> 
 
 
 def test_a_text_that_a_command_executes_is_not_taken_for_it() -> None:
-    """Though a definition of the same name stands in the same line."""
+    """This must hold although the same line contains a definition of the same name."""
     done = run(sys.executable, "-c", f"{TEXT}exec({TEXT.replace('2.0', '3.0')!r})", status=1)
     assert "error[QL1102]" in done.stderr
 

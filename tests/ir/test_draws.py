@@ -20,12 +20,12 @@ def drawn(**counters: object) -> np.ndarray:
 
 
 def along(name: str, start: int = 0) -> np.ndarray:
-    """Draws that differ in one counter."""
+    """Draws whose counters differ in only one of the five."""
     return drawn(**{name: np.arange(start, start + N, dtype=np.uint64)})
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """In standard deviations of what independent numbers have."""
+    """The correlation, in standard deviations of that of independent numbers."""
     return float(abs(np.corrcoef(a.astype(np.float64), b.astype(np.float64))[0, 1]) * np.sqrt(len(a)))
 
 

@@ -265,7 +265,7 @@ def test_wrong(name):
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_wrong_kernels():
-    """What cannot be written as text, or not in a body."""
+    """Kernels that cannot be written as text, or whose fault is not in a body."""
     k = kernel("")
     x = k.buffers["x"]
     const, cast = k.body[0], N.Op(20, f32, "cast", (0,))

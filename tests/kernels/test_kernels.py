@@ -15,7 +15,7 @@ def runtime() -> None:
 
 
 def close(ours: np.ndarray, right: np.ndarray, tol: float = 1e-12) -> None:
-    """At most tol * max(1, |right|) apart, and of one shape."""
+    """Whether two arrays have one shape and differ by at most tol * max(1, |right|)."""
     ours, right = np.asarray(ours, np.float64), np.asarray(right, np.float64)
     assert ours.shape == right.shape
     error = np.abs(ours - right) / np.maximum(1.0, np.abs(right))

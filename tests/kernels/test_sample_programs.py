@@ -225,7 +225,7 @@ SMALL: dict[str, Callable[[], tuple[np.ndarray, Run]]] = {
 
 
 def save(right: dict[str, Any]) -> None:
-    """A line for each program."""
+    """Writes a line for each program."""
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(found)}" for name, found in right.items())
     GOLDEN.write_text(f"{{\n{lines}\n}}\n")
 
@@ -270,7 +270,7 @@ def test_next_to_nothing_to_do(name: str, pytestconfig: pytest.Config) -> None:
 
 
 def check_slope(name: str, start: np.ndarray, run: Run) -> None:
-    """The gradient is the slope along a direction of all parameters; those that can matter do."""
+    """Checks that the gradient is the slope along a direction, and not 0 where a parameter can matter."""
     way = np.random.default_rng(14).uniform(-1, 1, start.shape)
     slope = np.ravel(run(start)[1])
     ends = [run(start + h * way)[0] for h in (1e-6, -1e-6)]

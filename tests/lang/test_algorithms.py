@@ -151,7 +151,7 @@ def totals(scratch: ARRAY, at: qd.i32, n: qd.i32, dtype: T):
 
 @CPU_ALONE
 def test_by_blocks_of_threads(session, monkeypatch):
-    """What GPUs run, whose blocks the CPU imitates."""
+    """The CPU imitates the blocks of threads in which GPUs run the algorithms."""
     def by_blocks():
         return True
     by_blocks.__qd_compile_time__ = True

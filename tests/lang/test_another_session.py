@@ -95,7 +95,7 @@ def test_fast_paths_are_there_again_after_another_session():
 
 
 def test_an_observer_that_ends_within_another_session_leaves_it_its_fast_paths():
-    """Those of the session that it began in come back with that session, not over the ones in use."""
+    """The fast paths of the session that it began in come back with that session, and do not replace those in use."""
     init("cpu")
     x, y = fields(1.0)
     squares(x, y)

@@ -169,7 +169,7 @@ def test_every_dtype(dtype) -> None:
 
 
 def bools(kind: str) -> Any:
-    """True, False, True, True, in memory of some kind."""
+    """True, False, True, True as an array or field."""
     if kind == "torch":
         torch = pytest.importorskip("torch")
         return torch.tensor([True, False, True, True])

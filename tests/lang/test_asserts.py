@@ -152,7 +152,7 @@ def code(kernel: qd.Kernel, x: qd.Field) -> str:
 
 
 def test_asserts_that_do_nothing_else_cost_nothing():
-    """In a release build they leave no trace in the IR that backends get."""
+    """In a release build such asserts leave no trace in the IR that backends get."""
     qd.init(arch=qd.cpu)
     x = qd.field(qd.i32, shape=8)
     assert code(with_asserts, x) == code(without, x)
@@ -160,7 +160,7 @@ def test_asserts_that_do_nothing_else_cost_nothing():
 
 @qd.func
 def raised(x: qd.template(), by) -> qd.f32:
-    """An element of x, after a change."""
+    """Changes an element of x, and returns it."""
     x[1] += by
     return x[1]
 

@@ -218,7 +218,7 @@ def mixed(v, a, b, n):
 
 
 def mixed_pairs(x, a, b, n):
-    """What `pairs_of_a_local` makes of one pair of indices, in Python."""
+    """The result of `pairs_of_a_local` for one pair of indices, computed in Python."""
     v, m = list(x[:3]), {divmod(k, 2): x[3 + k] for k in range(4)}
     mixed(v, a, b, n)
     v[a] = v[a] * 0.5

@@ -196,7 +196,7 @@ def test_numbers_are_constants_unless_asked_otherwise():
 
 
 def test_numbers_that_change_compile_nothing(monkeypatch):
-    """Unless they must be known at compile time; a gradient sees those of its launch."""
+    """Only numbers that must be known at compile time do; a gradient sees the numbers of its launch."""
     compiled = []
     compile_kernel = compiler.compile_kernel
     monkeypatch.setattr(
@@ -358,5 +358,5 @@ def slope(of: qd.template()) -> qd.f64:
 
 
 def test_entries_of_other_classes_are_no_vectors():
-    """What tells two vectors apart, their entries, does not tell two of these apart."""
+    """Two vectors are told apart by their entries; two objects of another class are not."""
     assert [slope(o) for o in (Option(1.0), Option(3.0), Steep, Flat)] == [1.0, 3.0, 2.0, 0.5]

@@ -26,7 +26,7 @@ def powers(x: qd.types.ndarray(), n: qd.types.ndarray(), y: qd.types.ndarray()):
 
 
 class Owned:
-    """An array of another library in memory of the device, which that library uses in its stream ``stream``."""
+    """An array of another library in device memory, which that library uses in its ``stream``."""
 
     def __init__(self, values: Any, dtype: Any = np.float32, stream: int | None = 7, read_only: bool = False) -> None:
         self.values = np.array(values, dtype)
@@ -144,7 +144,7 @@ def test_a_gpu_array_is_refused_on_the_cpu():
 
 
 def test_adstacks_are_sized_for_what_is_there_now():
-    """There is no notice of writes by another library."""
+    """Another library gives no notice of its writes, so sizes are computed before each launch."""
     device = on_stand_in()
     x, y = (qd.ndarray(qd.f32, shape=(3,), needs_grad=True) for _ in range(2))
     n = Theirs([1, 2, 3], np.int32)

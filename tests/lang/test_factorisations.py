@@ -62,7 +62,7 @@ def test_svd(n):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_polar_decompose(n):
-    """Also where singular values are equal, or nearly."""
+    """Singular values may be equal, or nearly equal."""
     turn = np.linalg.qr(draw(n, n, count=1)[0])[0]
     a = np.concatenate([wide(n), np.eye(n)[None], 2 * turn[None], (turn + 1e-7 * draw(n, n, count=1)[0])[None]])
     check("a: qd.polar_decompose(a)", polar, [a], tol=1e-11, gtol=1e-5)
@@ -83,7 +83,7 @@ def eigen_parts(a):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_sym_eig(n):
-    """The gradient is that of the symmetric part."""
+    """The gradient of the result is symmetric."""
     base = np.diag(np.arange(n) - 1.3)
     a = base + 0.3 * draw(n, n)
     check("a: " + EIGEN.format(n=n, last=n - 1), eigen_parts, [a], tol=1e-11, gtol=1e-5)
@@ -91,7 +91,7 @@ def test_sym_eig(n):
 
 @pytest.mark.parametrize("n", [3, 4])
 def test_make_spd(n):
-    """Also where eigenvalues are equal."""
+    """Some eigenvalues are equal."""
     a = np.concatenate([draw(n, n), np.eye(n)[None], -np.eye(n)[None]])
     check("a: qd.make_spd(a)", spd, [a], tol=1e-11, gtol=1e-5)
 
@@ -119,7 +119,7 @@ def test_eig():
 
 @pytest.mark.parametrize("size", [1e-30, 1e25], ids=str)
 def test_eigenvalues_of_tiny_and_huge_matrices(size):
-    """Whose squares are beyond the range of the dtype."""
+    """The squares of the entries are beyond the range of the dtype."""
     a = np.array([[[1.0, 2.0], [2.0, 1.0]], [[0.0, -1.0], [1.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]])
     seed = np.array([[1.0, 0.0], [2.0, 0.0]])
     (w, x), grads = launch("a: qd.eig(a)", [size * a], [(2, 2), (4, 2)], [seed, np.zeros((4, 2))], qd.f32)

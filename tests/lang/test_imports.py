@@ -32,7 +32,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def test_every_public_submodule_can_be_imported():
-    """In each form, in a process in which nothing else imported it first."""
+    """Each form of import works in a process in which nothing else has imported the submodule before."""
     assert {"ad", "algorithms", "lang.exception", "linalg", "math", "profiler", "tools", "types"} <= {*modules()}
     lines = ["import sys"]
     for name, known in modules().items():

@@ -72,7 +72,7 @@ UNDER_PYTEST = "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "quadrants_
 
 @pytest.mark.parametrize(("arch", "way"), [*ARCHS, ("cpu", UNDER_PYTEST)])
 def test_lines_that_ran(arch: str, way: tuple[str, ...], tmp_path: Path) -> None:
-    """In a session that has ended, too, and in gradients; in a program, and under pytest."""
+    """Lines count also in a session that has ended and in gradients; in a program, and under pytest."""
     (tmp_path / "coverage.py").write_text(COVERAGE)
     (tmp_path / "test_program.py").write_text(PROGRAM.replace("ARCH", f"qd.{arch}"))
     env = {"QD_KERNEL_COVERAGE": "1", "PYTHONPATH": str(tmp_path), "PYTEST_ADDOPTS": None}

@@ -17,7 +17,7 @@ def test_an_import_leaves_the_compiler_the_tapes_and_the_operations_for_later() 
 
 
 def test_a_search_of_all_modules_for_their_files_imports_none() -> None:
-    """As `inspect.getmodule` does, and torch when it is imported."""
+    """`inspect.getmodule` makes such a search, and so does torch when it is imported."""
     code = (
         "import sys, inspect, quadrants_lab; before = set(sys.modules); inspect.getmodule(sys._getframe(), '?'); "
         "print(*(m for m in set(sys.modules) - before if m.startswith('quadrants_lab')))"

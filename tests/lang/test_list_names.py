@@ -114,7 +114,7 @@ MAYBE_ONE = [
 
 @pytest.mark.parametrize("fn", MAYBE_ONE, ids=lambda fn: fn.__name__)
 def test_a_list_that_may_have_two_names_is_not_changed(fn):
-    """In Python the other name would see the change in some runs."""
+    """In some runs of the same code, Python would show the change under the other name, too."""
     fn.__annotations__ = {"x": qd.template(), "y": qd.template()}
     with pytest.raises(QuadrantsCompilationError, match="QL1423"):
         qd.kernel(fn)(*(qd.field(qd.f64, shape=4) for _ in range(2)))

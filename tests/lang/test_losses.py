@@ -39,7 +39,7 @@ def record(s: Mixed) -> qd.i32:
 
 
 class Things:
-    """One of everything that Python writes to, of integers."""
+    """One object of each kind to which Python writes, all of integers."""
 
     def __init__(self) -> None:
         self.field = qd.field(qd.i8, shape=(2, 2), name="f8")
@@ -207,7 +207,7 @@ def real(a: qd.f32, b: qd.f16) -> qd.f32:
 
 
 def test_real_numbers_are_rounded(session) -> None:
-    """As in a kernel: numbers that are too large become infinity without a warning."""
+    """Numbers that are too large become infinity without a warning, as in a kernel."""
     x, h = qd.field(qd.f32, shape=2), qd.field(qd.f16, shape=2)
     inf = float("inf")
     with warnings.catch_warnings():

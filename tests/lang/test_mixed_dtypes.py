@@ -91,7 +91,7 @@ def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
 
 
 def test_each_number_of_a_list_is_cast_to_what_its_target_holds() -> None:
-    """And not to what it has in common with the others first: -3 as the u32 of its neighbour is 4294967293."""
+    """It is not cast to the common dtype of the list first: -3 as the u32 of its neighbour would be 4294967293."""
     qd.init(arch=qd.cpu, offline_cache=False)
     a, b = qd.field(qd.u32, ()), qd.field(qd.i32, ())
     v, m, y = qd.Vector.field(2, qd.i64, 2), qd.Matrix.field(2, 2, qd.i64, 2), qd.field(qd.i64, 8)
@@ -113,7 +113,7 @@ def test_each_number_of_a_list_is_cast_to_what_its_target_holds() -> None:
 
 
 def test_each_return_is_cast_to_what_the_signature_says() -> None:
-    """And not to what it has in common with other returns first."""
+    """It is not cast to the common dtype of all returns first."""
     qd.init(arch=qd.cpu, offline_cache=False)
     a, b, y = qd.field(qd.u32, ()), qd.field(qd.i32, ()), qd.field(qd.i64, 4)
     a[None], b[None] = 5, -3

@@ -30,7 +30,7 @@ def write(a: qd.template(), x: qd.types.ndarray(ndim=1)):
 
 
 def test_values_of_each_type() -> None:
-    """By hand: two's complement, multiples of the scale, a sign, 5 bits of exponent and 9 of fraction."""
+    """Expected by hand: two's complement, multiples of the scale, a sign, 5 bits of exponent and 9 of fraction."""
     whole, counted = qd.field(quant.int(5)), qd.field(quant.int(6, signed=False, compute=qd.u32))
     fixed, steps = qd.field(quant.fixed(10, max_value=2.0)), qd.field(quant.fixed(8, signed=False, scale=0.25))
     short = qd.field(quant.float(exp=5, frac=10))
@@ -122,7 +122,7 @@ def test_python_rounds_a_number_of_f64_just_below_a_half_as_kernels_do() -> None
 @CPU_ALONE
 @given(st.integers(2, 8), st.integers(2, 24), st.floats(-(2.0**100), 2.0**100, width=32))
 def test_a_short_float_is_the_nearest(exp: int, frac: int, value: float) -> None:
-    """Within half a unit of its last place, in the range of its exponents."""
+    """The error is within half a unit of the last place, in the range of the exponents."""
     type_ = quant.float(exp, frac)
     least, most = 2.0 ** (1 - type_.bias), 2.0 ** ((1 << exp) - 2 - type_.bias)
     found = float(type_.decoded(type_.encoded(np.array([value], np.float32)))[0])
@@ -133,7 +133,7 @@ def test_a_short_float_is_the_nearest(exp: int, frac: int, value: float) -> None
 
 
 def test_elements_that_share_a_word() -> None:
-    """Iterations write different bits of it at the same time."""
+    """Iterations write different bits of one word at the same time."""
     x = qd.field(quant.int(4))
     qd.root.dense(qd.i, 16).quant_array(qd.i, 8, max_num_bits=32).place(x)
     flags = qd.field(quant.int(1, signed=False))

@@ -19,13 +19,13 @@ N, BLOCK = 200, 64
 
 
 def groups(v, size, fn):
-    """``fn`` of each group of ``size`` threads within its block."""
+    """Applies ``fn`` to each group of ``size`` threads of a block."""
     parts = [v[i : i + BLOCK] for i in range(0, len(v), BLOCK)]
     return np.concatenate([fn(p[i : i + size]) for p in parts for i in range(0, len(p), size)])
 
 
 def wrapped(values):
-    """As 32 bits hold them."""
+    """An integer as it wraps in 32 bits."""
     return np.asarray(values, np.int64).astype(np.uint32).view(np.int32)
 
 
@@ -127,7 +127,7 @@ def test_barriers_in_loops_and_ifs_that_threads_agree_on(n):
 
 @qd.kernel
 def teams(out: qd.types.NDArray, sizes: qd.types.NDArray):
-    """Each block works on an element of its own, as long as it takes."""
+    """A kernel in which each block works on one element for as long as it takes."""
     qd.loop_config(block_dim=32)
     for i in range(sizes.shape[0] * 32):
         team, t = i // 32, i % 32
@@ -341,7 +341,7 @@ def test_shuffles_votes_and_scans_of_lanes():
 @CPU_ALONE
 @pytest.mark.parametrize("size", [40, 20000])
 def test_each_worker_has_memory_of_its_own(session, size):
-    """Also where it is more than a worker's stack is to hold."""
+    """The memory may be larger than a worker's stack."""
     out = qd.field(qd.i32, 64 * 40)
     @qd.kernel
     def k():
@@ -368,7 +368,7 @@ LANES = {  # the weight of the thread j, in kernels and in numpy; the lanes that
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize("how", LANES)
 def test_each_lane_has_memory_of_its_own(session, how, size):
-    """Where blocks run in the lanes of a vector, several blocks of a worker run at a time."""
+    """If blocks run in the lanes of a vector, several blocks of a worker run at a time."""
     weight, right, lanes = LANES[how]
     n, weight = 20 * size, qd.func(weight)
     x, y = qd.field(qd.f32, n), qd.field(qd.f32, n)
@@ -474,7 +474,7 @@ NAMES = [row for row in OPS.values() if row.home.startswith("simt.")]
 
 @CPU_ALONE
 def test_every_name_can_be_called(session):
-    """In one kernel each with its arguments; what they give is tested above."""
+    """One kernel calls each name with its arguments; their results are tested above."""
     assert len(NAMES) == 125
     lines = [f"        qd.simt.{row.name}({', '.join(ARGUMENTS[p.rstrip('=')] for p in row.params)})" for row in NAMES]
     head = ["def k():", "    qd.loop_config(block_dim=32)", "    for i in range(32):"]

@@ -82,7 +82,7 @@ def scanned(x: qd.template(), y: qd.template()):
 @NEEDS_F64
 @pytest.mark.parametrize("program", [shifted, reduced, tiles, collected, greatest, scanned], ids=lambda f: f.__name__)
 def test_gradients_through_barriers(session, program):
-    """The gradient of a random weighting of the results, twice: it leaves its memory as it was."""
+    """The gradient of a random weighting of the results runs twice, to see that it restores its memory."""
     x, y = (qd.field(qd.f64, 40, needs_grad=True) for _ in range(2))
     v = np.random.default_rng(0).random(40) + 0.5
     weights = np.random.default_rng(1).random(40)

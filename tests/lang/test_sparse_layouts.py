@@ -378,7 +378,7 @@ TWO_AXES = [name for name, layout in LAYOUTS.items() if layout.axes == "ij"]
 @pytest.mark.parametrize("name", TWO_AXES)
 @NEEDS_F64
 def test_gradients_of_every_layout(name: str, session: str) -> None:
-    """Twice from all that the Tape keeps, and twice within a budget."""
+    """Gradients run twice with everything that the Tape keeps, and twice within a budget."""
     layout = LAYOUTS[name]
     n, m = layout.shape
     x, y = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)

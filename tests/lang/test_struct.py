@@ -216,7 +216,7 @@ def test_a_method_with_a_field_of_structs_asks_it_for_nothing_at_each_launch(mon
 
 
 def test_an_atomic_on_an_element_returns_what_was_there() -> None:
-    """Of each entry of a vector in it, too."""
+    """This holds for each entry of a vector in the element, too."""
     x, old = Particle.field(shape=2), Particle.field(shape=2)
     x[1] = {"pos": [1.0, 2.0, 3.0], "mass": 4.0}
 

@@ -20,7 +20,7 @@ def positive(count, n):
 
 
 def solved(factors, right):
-    """The X with X @ L.T = B."""
+    """The solution X of X @ L.T = B."""
     return np.linalg.solve(factors, right.transpose(0, 2, 1)).transpose(0, 2, 1)
 
 
@@ -82,7 +82,7 @@ def test_shared_vectors_matrices_and_structs():
 
 
 def test_more_shared_memory_than_threads_is_cleared():
-    """In each block, after another one has used the memory."""
+    """Each block clears the memory, which another block has used before."""
     y = qd.field(qd.f32, 96)
 
     @qd.kernel
@@ -124,7 +124,7 @@ def test_indices_of_shared_vectors_are_checked(session):
 
 
 def test_loads_and_stores_leave_what_is_outside():
-    """Beyond the rows, the columns and the array the tile, or the array, keeps what it has."""
+    """Elements of the tile, or of the array, that a load or store does not reach keep their values."""
     a = RNG.random((3, 20, 24)).astype(np.float32)
     x, y = qd.field(qd.f32, (3, 20, 24)), qd.ndarray(qd.f32, (5, 16, 40))
     x.from_numpy(a)
@@ -228,7 +228,7 @@ def test_a_shared_row_is_there_wherever_it_is_read():
 
 
 def test_products_with_rows_of_arrays():
-    """Beyond the end of the slice, or of the array, nothing is added."""
+    """Elements beyond the end of the slice, or of the array, add nothing."""
     a = RNG.integers(-4, 5, (2, 3, 20)).astype(np.float32)
     x, y = qd.field(qd.f32, (2, 3, 20)), qd.field(qd.f32, (4, 16, 16))
     x.from_numpy(a)
@@ -469,7 +469,7 @@ def vectors(x: qd.template(), y: qd.template()):
 @NEEDS_F64
 @pytest.mark.parametrize("program", [products, factorised, vectors], ids=lambda f: f.__name__)
 def test_gradients(session, program):
-    """Of a random weighting of the results, along random directions, against differences; twice."""
+    """Gradients of a random weighting are compared with differences along random directions; twice."""
     x, y = (qd.field(qd.f64, (2, 16, 16), needs_grad=True) for _ in range(2))
     start = np.stack([positive(1, 16)[0], RNG.random((16, 16))])
     weights = np.tril(RNG.random((2, 16, 16)))

@@ -38,7 +38,7 @@ def test_the_table_of_the_guide() -> None:
     for page in ("", *dict.fromkeys(row.page for row in GUIDE))
 ])  # fmt: skip
 def test_the_peer_agrees(page: str, kept: Once) -> None:
-    """On the rows of a page of the guide, or on those of no page."""
+    """Compares the rows of a page of the guide, or the rows of no page."""
     rows = [row for row in GUIDE if row.page == page] or ROWS
     args = ("guide", "GUIDE", page) if page else ("user_programs", "ROWS")
     files = [path for path in Path(user_rows.__file__).parent.glob("*.py") if not path.name.startswith("test_")]

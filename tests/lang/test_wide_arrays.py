@@ -238,7 +238,7 @@ def test_the_whole_of_a_field_of_more_than_two_billion(options) -> None:
 
 @pytest.mark.parametrize("options", [*sessions("metal"), *by_night("cuda", "vulkan")])
 def test_an_array_of_more_than_two_billion_elsewhere(options) -> None:
-    """The kernel has seen a short one before, and sees it again."""
+    """The kernel was launched on a short array before, and is launched on it again afterwards."""
     qd.init(**options)
     out = qd.field(qd.i64, shape=4)
     a, short = qd.ndarray(qd.u8, shape=HUGE), qd.ndarray(qd.u8, shape=5)

@@ -326,7 +326,7 @@ def a_chain_of_kernels(device):
 
 @form
 def a_constant_with_a_gradient_under_a_tape(device):
-    """Its `.grad` is no place for what kernels compute."""
+    """Kernels must not write to the `.grad` of a constant."""
     x, y, loss = leaf(device), zeros(device), torch.zeros((), device=device, requires_grad=True)
     constant = torch.zeros(4, device=device)
     constant.grad = torch.zeros(4, device=device)

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
-    """``want``: the numbers that the program returns. ``peer``: what the peer makes of it, if that differs: other
-    numbers, or "" where it refuses the program. ``page``: the page of the user guide whose meaning it shows.
-    ``options``: those of `qd.init`. ``needs``: "f64" of programs that a device without it cannot run, or the name of a
-    Python package."""
+    """A program of users. ``want``: the numbers that it returns. ``peer``: the peer's result, if it differs: other
+    numbers, or "" if the peer refuses the program. ``page``: the page of the user guide whose meaning it shows.
+    ``options``: those of `qd.init`. ``needs``: "f64" for programs that a device without f64 cannot run, or the name
+    of a Python package."""
 
     program: Callable[[Any], Iterable[float]]
     want: tuple[float, ...]
@@ -108,7 +108,7 @@ def refused(error, call, *args, **options):
 
 
 def numbers(values):
-    """What a program returned, as a flat list of floats."""
+    """The result of a program as a flat list of floats."""
     return [float(v) for v in values]
 
 

@@ -32,7 +32,7 @@ DIGITS = {f32: 24, f64: 53}
 
 
 def arctan(c: Fraction) -> Fraction:
-    """Of a number from 0 to 1."""
+    """The arctangent of a number from 0 to 1."""
     series = (Fraction((-1) ** k, 2 * k + 1) * c ** (2 * k + 1) for k in range(200))
     return PI / 4 if c == 1 else sum(series, Fraction(0))
 
@@ -78,7 +78,7 @@ def test_numbers_are_what_they_are_called(t: DType) -> None:
 
 
 def compute(made: N.Function, *args: Any) -> Any:
-    """Its value: it is called in a kernel that returns that."""
+    """Calls the function in a kernel, and returns its value."""
     b = Builder(0)
     ret = N.Buffer("ret0", "ret", made.type, 0, ())
     operands = tuple(b.add(N.ArgLoad(b.fresh(), p.type, p.name)) for p in made.params)
@@ -128,7 +128,7 @@ def test_integers() -> None:
 
 
 def test_far_reduction_agrees_with_near() -> None:
-    """Where both hold: the near form of `sin` against the one for arguments of any size."""
+    """On arguments for which both hold, `sin` for near arguments agrees with `sin` for arguments of any size."""
     for t in (f32, f64):
         near, far = function("sin", t, False), function("sin", t, True)
         for x in (0.3, -7.25, 123.456, 399.0):

@@ -26,7 +26,7 @@ DRAWN = (12345, 7)  # seed and number of the launch
 
 
 def outcome(kernel: N.Kernel, seed: int) -> dict[str, np.ndarray]:
-    """Final memory."""
+    """The memory after a run of the kernel."""
     memory = random_ir.arrays(seed)
     interpret(kernel, {"s": 3}, memory, random=DRAWN)
     return memory
@@ -62,7 +62,7 @@ SPELLED = {
 @pytest.mark.parametrize("options", [EXACT, CompileOptions()], ids=["exact", "fast"])
 @pytest.mark.parametrize("name", names())
 def test_what_is_gone(name: str, options: CompileOptions) -> None:
-    """All primitives on all dtypes, in one kernel: what each pass's docstring says is gone is gone."""
+    """Of all primitives on all dtypes, those are gone that a pass's docstring says are gone."""
     kernel = everything()
     left = run(kernel, backend(name).lowering(options), verify=True)
     types = {i: t for s in walk(left.body) for i, t in s.defs()}
@@ -113,7 +113,7 @@ def test_what_devices_leave_open_is_an_error_of_the_interpreter(prim, t, a, b, w
 
 @pytest.mark.parametrize("off", [-1, 0, 1])
 def test_roots_are_rounded_to_the_nearest(off: int) -> None:
-    """From those of a device that is off by a unit in the last place."""
+    """The device's roots are off by a unit in the last place."""
     kernel = LowerFormulas(("sqrt",))(parse_kernel("""kernel k() forward {
   buffer @x: field f32[600]
   offload range_for bounds {

@@ -146,7 +146,7 @@ class Lab:
         raise AssertionError("the notebook did not finish")
 
     def inspectors(self, count: int = 1) -> list[Locator]:
-        """All of them, once there are so many: they appear when the kernel has answered, after the end of the cell."""
+        """Waits for so many inspectors, and returns them: they appear after the end of the cell."""
         found = self.page.locator(".qdi:not(.qdl *)")
         found.nth(count - 1).wait_for(state="attached", timeout=60_000)
         return found.all()

@@ -118,7 +118,7 @@ def compared(value: str, lane: int = 0) -> list[BackendRun]:
 
 
 class Live:
-    """n is 50."""
+    """The data of a launch in which n is 50."""
 
     def arg(self, name: str) -> int:
         raise KeyError(name)

@@ -104,7 +104,7 @@ def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
 
 
 def test_a_far_step_is_asked_of_the_kernel(sample: Lab):
-    """While it looks for it, it says so."""
+    """While the kernel looks for the step, the pane says so."""
     (inspector,) = sample.inspectors()
     panel = sample.show(inspector, "Steps")
     panel.locator('[data-move="turn"]').click()
@@ -266,7 +266,7 @@ def test_a_saved_notebook_is_complete_without_its_kernel(
 
 @pytest.fixture
 def page(themed: tuple[Lab, str]) -> Iterator[Lab]:
-    """The console says nothing, and nothing is asked of others."""
+    """A page; at its end, the console must be empty and no other host was asked."""
     page, _ = themed
     page.page.goto("about:blank")
     page.end_kernels()

@@ -128,7 +128,7 @@ def test_a_picture_of_any_array(shape, slices, block, square, says):
     ([0.0, 2.0, 3.0], (0, 3)), ([-1.0, 2.0, 3.0], (-3, 3)), ([-4.0, -2.0, -3.0], (-4, -2)), ([5, 5, np.inf], (5, 5)),
 ])  # fmt: skip
 def test_the_scale_goes_from_the_least_to_the_greatest(values, ends):
-    """Around 0, if there are both signs."""
+    """If there are values of both signs, the scale is symmetric about 0."""
     shown = seen(values).picture
     assert heatmap.scale(shown.values[0], shown.signed) == ends
     assert seen(values[:2]).picture is None

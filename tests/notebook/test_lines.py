@@ -57,7 +57,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> KernelView:
 
 
 def holding(lines: list[Line], text: str) -> Iterator[Line]:
-    """The lines of statements in which the number stands."""
+    """The lines of code in which the number occurs."""
     for line in lines:
         if re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.])", line.text, re.IGNORECASE) and line.stmt >= 0:
             yield line

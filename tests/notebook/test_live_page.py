@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def engine(browser: Browser) -> Page:
-    """A page with the machine alone."""
+    """A page with only the script `machine.js`."""
     page = browser.new_page()
     page.add_script_tag(content=machine() + "\nObject.assign(window, {Machine, toHalf, fromHalf});")
     return page
@@ -100,7 +100,7 @@ class Shown:
         self.panel = self.page.locator(".qdl").first
 
     def found(self, judged: bool = False) -> dict[str, Any]:
-        """What the newest numbers give."""
+        """What the page computed from the newest numbers."""
         self.page.wait_for_function(READY, arg=judged)
         found: dict[str, Any] = self.page.evaluate(FOUND)
         return found
@@ -118,7 +118,7 @@ FOUND = """() => {
 
 @pytest.fixture
 def show(browser: Browser) -> Iterator[Any]:
-    """Opens pages; in the end none has said or asked anything."""
+    """Opens pages; at the end, none has written to the console or asked another host."""
     opened: list[Shown] = []
 
     def opens(file: Path, script: str = "") -> Shown:

@@ -441,14 +441,14 @@ def test_a_numpy_argument_is_timed_too(cell):
 
 
 def test_a_tape_in_a_cell_with_grad_is_named(cell):
-    """It said that a call of wave.grad() was too much, and there was none."""
+    """The message spoke of a call of wave.grad() too many, although there was none."""
     ran = cell("%%qdkernel --grad y --quiet" + WAVE + "with qd.ad.Tape(y):\n    wave()")
     assert "error[QL0704]: the gradient of wave ran in a cell with --grad" in ran.text
     assert "drop the call of wave.grad(), or the qd.ad.Tape that makes it" in ran.text
 
 
 def test_a_quiet_cell_makes_no_view(cell, shell, monkeypatch):
-    """What its launches did is kept all the same."""
+    """The data of its launches are kept nevertheless."""
     def refused(*args: object) -> None:
         raise AssertionError("a view was made")
 

@@ -62,7 +62,7 @@ def exercise_of(text: str, cell: nbformat.NotebookNode) -> Exercise:
 
 
 def run_lesson(path: Path) -> Lesson:
-    """All cells as they are in the repository; each exercise is answered wrongly and then rightly, as well."""
+    """Runs all cells as they are in the repository, and answers each exercise, first wrongly and then rightly."""
     book = nbformat.read(path, as_version=4)
     lesson, cells, question = Lesson(book, SAYS.get(path.stem, "")), list(book.cells), ""
     client = NotebookClient(
@@ -114,7 +114,7 @@ def printed(cell):
 
 
 def shown(cell):
-    """What is printed, and what cards show."""
+    """The printed text, and the text of cards."""
     return printed(cell) + "".join(o.get("data", {}).get("text/html", "") for o in cell.get("outputs", []))
 
 
@@ -172,7 +172,7 @@ def test_cells_with_live_have_a_panel_that_computes(lesson):
 
 
 def widget_bytes(book, outputs):
-    """What the notebook's metadata hold of the widgets of these outputs."""
+    """How many bytes the notebook's metadata hold for the widgets of these outputs."""
     state = book.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
     shown = [d.get("application/vnd.jupyter.widget-view+json", {}).get("model_id") for d in outputs]
     return sum(len(str(state[model])) for model in shown if model)

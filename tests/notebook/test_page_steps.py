@@ -28,7 +28,7 @@ expect.set_options(timeout=60_000)  # a busy machine draws late
 
 
 def steps_of(view, file: Path, lane: int) -> Path:
-    """A page without listings, graphs and code, which take seconds."""
+    """A page with only the steps, because listings, graphs and code take seconds."""
     for kernel in view.kernels:
         kernel.traces, kernel.lowered, kernel.code, kernel.graphs = {}, {}, {}, []
     return export(view, file, iterations=[lane])

@@ -31,7 +31,7 @@ def view():
 
 
 def text_of(markup: str) -> str:
-    """What is read, listings and graphs, which are data in an attribute, included."""
+    """The text that a reader sees, including listings and graphs, which are data in an attribute."""
     whole = re.sub(r' data-(?:lines|graph)="([^"]*)"', lambda m: ">" + html.unescape(m[1]), markup)
     return html.unescape(re.sub(r"<[^>]+>", "", whole)).replace('\\"', '"')
 

@@ -27,7 +27,7 @@ def arch(request):
 
 
 def counted(launch):
-    """The records of what ``launch`` launches, and the work of each."""
+    """The records of the launches that ``launch`` makes, and the counted work of each."""
     with recording() as recorder:
         launch()
     records = recorder.records()

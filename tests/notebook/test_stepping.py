@@ -217,7 +217,7 @@ def test_one_gives_the_number_of_one_of_many_launches(cell, shell):
 
 
 def test_a_long_iteration_is_shown_in_windows(cell, shell, monkeypatch):
-    """Of one that does not fit what is asked for is found; and what stacks hold there."""
+    """A step outside of the first window is found when it is asked for, with the stacks' contents at that step."""
     monkeypatch.setattr(interpreter_trace, "WINDOW", 40)
     assert cell("n[None] = 50\n").ok
     assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
@@ -278,7 +278,7 @@ def test_names_of_the_compiler_are_its_own(cell, shell):
      (0.125, "the first infinity arises on the way back", ("inf",))],
 )  # fmt: skip
 def test_each_finding_of_a_check_has_its_step(cell, shell, monkeypatch, at, text, values):
-    """A root of what is negative, and of 0, in iteration 0."""
+    """The findings are a root of a negative number and a root of 0, in iteration 0."""
     root = f"""
 @qd.kernel
 def root():

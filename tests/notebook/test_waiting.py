@@ -12,8 +12,8 @@ from quadrants_lab.backends import forks
 from quadrants_lab.notebook import collect, progress, show
 from quadrants_lab.notebook.code_process import CodeProcess, Job
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.compile import specialisation
-from quadrants_lab.runtime.compile.specialisation import interruptible
+from quadrants_lab.runtime.compile import interruption
+from quadrants_lab.runtime.compile.interruption import interruptible
 from quadrants_lab.widgets.model import ONLY_READY, CellView, CodeView, KernelView, Line, NotReady, StageView
 from quadrants_lab.widgets.panes import render
 
@@ -60,7 +60,7 @@ def test_ctrl_c_does_not_wait_for_a_compiler():
     with pytest.raises(KeyboardInterrupt):
         interruptible(compiler)
     assert going.is_set()
-    assert specialisation._one._is_owned() is False
+    assert interruption._one._is_owned() is False
     may_end.set()
     assert interruptible(lambda: 2) == 2  # behind the one that was left alone
     with pytest.raises(ZeroDivisionError):

@@ -99,7 +99,7 @@ class Cells:
 
 
 class _Writer:
-    """The cells of a field, each written as the field has it."""
+    """Writes each cell of a field as the field itself does."""
 
     def __init__(self, cells: Cells) -> None:
         self.of = cells
@@ -264,7 +264,7 @@ def _augment(cells: Cells, index, combine: Callable, value) -> None:
 
 
 def _load(fn: Callable | str, space: dict) -> Callable:
-    """The function, compiled again into ``space``."""
+    """Compiles the function again in the namespace ``space``."""
     source = fn if isinstance(fn, str) else inspect.getsource(fn)
     tree = _Rewrite().visit(ast.parse(textwrap.dedent(source)))
     ast.fix_missing_locations(tree)

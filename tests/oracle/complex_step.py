@@ -13,7 +13,7 @@ H = 1e-40
 
 
 def gradient(f: Callable[[Any], Any], x: Any) -> np.ndarray:
-    """df/dx in the shape of the array ``x``; where ``f(x)`` is an array, in the shapes of both, that of ``x`` first."""
+    """df/dx in the shape of the array ``x``, followed by the shape of ``f(x)`` if that is an array."""
     x = np.asarray(x, np.float64)
     rows = []
     for index in np.ndindex(*x.shape):

@@ -9,7 +9,7 @@ from oracle.vectors import Vec
 
 
 class Budget(Exception):
-    """The program runs for too long to be worth an answer."""
+    """Raised if the program takes too many operations."""
 
 
 class Tape:
@@ -137,7 +137,7 @@ class Var:
 
 
 def _but_not_of_vectors(method: Callable) -> Callable:
-    """What a scalar does with a vector is what the vector does with each of its elements."""
+    """Makes an operation of a scalar with a vector leave the work to the vector, which applies it to each element."""
     return lambda self, o: NotImplemented if type(o) is Vec else method(self, o)
 
 
@@ -213,7 +213,7 @@ def atan2(y, x):
 
 
 def absolute(x):
-    """Slope 0 at 0."""
+    """The absolute value; its slope at 0 is 0."""
     if type(x) is not Var:
         return abs(x)
     _tape.near(x.v, 0.0)
@@ -221,7 +221,7 @@ def absolute(x):
 
 
 def _extreme(first_wins: Callable):
-    """Ties go to the first operand."""
+    """The minimum or maximum; at a tie the first operand has the whole slope."""
 
     def apply(*xs):
         best = xs[0]

@@ -46,7 +46,7 @@ def ways_of(job: Job) -> list[Arrays]:
 
 
 def moved(job: Job, way: Arrays, h: float) -> Outcome:
-    """What the oracle says ``h`` further along ``way``."""
+    """The oracle's result at inputs that are moved by ``h`` along ``way``."""
     floats = {name: a + h * way[name] if name in way else a for name, a in job.floats.items()}
     return replace(job, floats=floats).oracle()
 

@@ -18,5 +18,5 @@ def sines(x: Any, trips: Any, plus: float = 0.0, times: float = 1.0) -> tuple[np
 
 
 def slopes(x: Any, trips: Any, plus: float = 0.0, times: float = 1.0) -> np.ndarray:
-    """The derivative alone."""
+    """Only the derivative of `sines`."""
     return sines(x, trips, plus, times)[1]

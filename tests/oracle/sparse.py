@@ -42,7 +42,7 @@ class Layout:
 
 
 class Held:
-    """What a field in the layout holds."""
+    """The contents of a field in the layout."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -81,7 +81,7 @@ class Held:
         return out
 
     def mask(self, depth: int = 0) -> np.ndarray:
-        """Which elements are active, or which cells of a depth."""
+        """An array that says which elements are active, or which cells of a depth."""
         out = np.zeros(self.layout.extents(depth) if depth else self.layout.shape, bool)
         for index in self.active[depth] if depth else self.elements():
             out[index] = True

@@ -73,7 +73,7 @@ class _Live:
 
 
 def copied(value):
-    """A struct or vector of its own; anything else as it is."""
+    """A copy of a struct or vector; any other value unchanged."""
     if isinstance(value, Rec):
         return Rec({name: copied(value.store[name]) for name in value.store}, value.methods)
     return copied_vector(value)

@@ -69,7 +69,7 @@ ROWS = [p for p in PRIMS.values() if p.rule in KINDS and p.name != "pow"]
 
 @pytest.mark.parametrize("n", range(len(ROWS)), ids=lambda n: ROWS[n].name)
 def test_rules_keep_every_bit(n):
-    """By day each primitive is tried on every other dtype."""
+    """By day each primitive is tried on every second dtype."""
     prim = ROWS[n]
     for t in TYPES if NIGHT else TYPES[n % 2 :: 2]:
         truth = t is u1 and prim.name in ("and", "or", "xor", "not")

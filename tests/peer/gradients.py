@@ -32,7 +32,7 @@ ALL = {name: p for name, p in {**PROGRAMS, **SEEDED}.items() if p.grad}
 
 
 class Row(NamedTuple):
-    """``kind``: a key of `SAYS`; ``words``: how; ``right``: whose gradient is."""
+    """A row of the table. ``kind``: a key of `SAYS`; ``words``: how; ``right``: whose gradient is right."""
 
     program: str
     file: str
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def row(program: Program, peer: Peer) -> Row | None:
-    """What to say of the program; None where the peer's gradients are the oracle's."""
+    """The row of a program in the table; None if the peer's gradients are the oracle's."""
     kind, words = _launched(program, peer)
     if kind not in ("", "refused") and len(program.cases) > 1:  # is it the program, or that it was launched before?
         alone = _launched(program, peer, apart=True)

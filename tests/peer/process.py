@@ -64,7 +64,7 @@ def printed(kept: Once, *command: str | Path, of: Iterable[Path] = ()) -> Any:
 
 
 class _Ended(Exception):
-    """It has not answered: an accident, which nobody keeps."""
+    """Raised if the process ended without an answer. This is an accident, so the result is not stored."""
 
 
 class Peer:

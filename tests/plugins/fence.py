@@ -26,7 +26,7 @@ usual = host._aligned
 
 
 def fenced(make: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """As `host._aligned`: ends as close to the last page as its alignment lets it."""
+    """Replaces `host._aligned`: the memory ends as close to the last page as its alignment allows."""
     nbytes = prod(shape) * dtype.itemsize
     if nbytes > MOST:
         return usual(make, shape, dtype)

@@ -17,8 +17,8 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``text`` defines kernel k, which computes the field y from x; ``value`` and ``slope`` are y and dy/dx at `X`. The
-    i32 field m holds ones."""
+    """A program: ``text`` defines kernel k, which computes the field y from x; ``value`` and ``slope`` are y and
+    dy/dx at `X`. The i32 field m holds ones."""
 
     text: str
     value: Callable[[np.ndarray], np.ndarray]
@@ -48,7 +48,7 @@ def conditions(n: int) -> Program:
 
 
 def brackets(n: int) -> Program:
-    """As many brackets in each other as Python's parser allows."""
+    """As many nested brackets as Python's parser allows."""
     text = "(" * n + "x[i]" + " + 0.5)" * n
     return Program(f"{KERNEL}        y[i] = {text}\n", lambda x: x + 0.5 * n, lambda x: 1 + 0 * x)
 
@@ -108,7 +108,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
 
 
 def define(text: str, **names: Any) -> dict[str, Any]:
-    """What the text defines over ``qd`` and the names; `inspect` finds the source of its functions."""
+    """The objects that the text defines over ``qd`` and the names; `inspect` finds the source of its functions."""
     file = f"<text {next(_numbers)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {"qd": qd, **names}

@@ -1,4 +1,4 @@
-"""Classes, fields and kernels to which the ways of `dropped` pass their objects. They stay."""
+"""Defines classes, fields and kernels that stay; the functions of `dropped` pass them objects that must not stay."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Fields:
 
 
 def begin() -> None:
-    """To be called when a session has begun."""
+    """Call this when a session has begun."""
     Fields.loss = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
     Fields.kept = qd.field(qd.f32, shape=N, needs_grad=True)
 
@@ -195,7 +195,7 @@ def tape(*, of: Callable[[], None], **options: Any) -> None:
 
 
 def kernel_over(x: Any) -> Any:
-    """A kernel made in a loop."""
+    """Makes a kernel inside a loop."""
     loss = Fields.loss
 
     @qd.kernel

@@ -39,7 +39,7 @@ def relaxation_in_place():
 
 @program({"x": F((6, 6)), "b": F((6, 6), -0.3, 0.3)}, scalars={"n": 6}, cases=({"n": 6}, {"n": 3}, {"n": 2}))
 def red_and_black(n: int):
-    """In place in two parallel sweeps, each over every other point."""
+    """Two parallel sweeps in place, each over every other point."""
     for i, j in qd.ndrange(n, n):
         if (i + j) % 2 == 0 and 0 < i < n - 1 and 0 < j < n - 1:
             x[i, j] = qd.sin(b[i, j] + x[i - 1, j] * x[i + 1, j] + 0.3 * x[i, j] * x[i, j - 1] * x[i, j + 1])

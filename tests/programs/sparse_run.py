@@ -189,7 +189,7 @@ def nested(qd: Any) -> list[Any]:
 
 
 def far_apart(qd: Any) -> list[Any]:
-    """The same in 65536^2 elements, for which there need not be memory."""
+    """The same program over 65536^2 elements, more than memory can hold."""
     return _nested(qd, 64, 64, 16)
 
 

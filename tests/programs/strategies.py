@@ -73,7 +73,7 @@ class Scope:
 
 
 class _Writer(Vectors):
-    """``number(low, high)`` draws one, both ends included."""
+    """Writes a random kernel. ``number(low, high)`` draws a number, both ends included."""
 
     def __init__(self, number: Number) -> None:
         self.number = number
@@ -450,7 +450,7 @@ def kernels(draw) -> Source:
 
 
 def seeded_kernel(seed: int) -> Source:
-    """The same in every run and everywhere: its numbers are hashes."""
+    """The same kernel in every run and on every machine: its random numbers are hashes."""
     drawn = count()
 
     def number(low: int, high: int) -> int:

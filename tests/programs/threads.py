@@ -264,7 +264,7 @@ def recorded(n: int) -> None:
 
 
 def refused(n: int) -> None:
-    """One that is no program, while others compile."""
+    """A function that cannot be recorded as a program, while other threads compile."""
     x = qd.field(qd.f32, SIZE)
 
     @qd.kernel
@@ -291,8 +291,8 @@ PROGRAMS: dict[str, Callable[[int], None]] = {
 
 
 class Together:
-    """``threads`` threads, each of which runs ``turns`` programs; no two begin with the same one. ``errors``: what went
-    wrong, in words. ``now``: the program that each thread is in."""
+    """Runs ``threads`` threads, each of which runs ``turns`` programs; no two begin with the same one. ``errors``:
+    what went wrong, in words. ``now``: the program that each thread is in."""
 
     def __init__(self, threads: int, turns: int) -> None:
         self.errors: list[str] = []
@@ -334,7 +334,7 @@ class Together:
 
 
 def run_together(threads: int = 8, turns: int = 50, seconds: float = 120) -> list[str]:
-    """What goes wrong where ``threads`` threads run ``turns`` programs each."""
+    """Returns what goes wrong when ``threads`` threads run ``turns`` programs each."""
     return Together(threads, turns).run(seconds)
 
 

@@ -1,4 +1,4 @@
-"""What a reverse mode easily gets wrong; see `programs`."""
+"""Programs whose gradients a reverse mode easily gets wrong; see `programs`."""
 
 # ruff: noqa: F821
 from __future__ import annotations

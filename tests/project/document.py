@@ -25,7 +25,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def shown_again(text: str, shown: list[str]) -> str:
-    """The page with what its cells really show."""
+    """The page, with the outputs that its cells have now."""
     outputs = iter(shown)
 
     def cell(m: re.Match[str]) -> str:
@@ -36,7 +36,7 @@ def shown_again(text: str, shown: list[str]) -> str:
 
 
 def run(text: str) -> list[str]:
-    """What each cell shows."""
+    """Runs the cells; returns what each cell shows."""
     space: dict[str, Any] = {"__name__": "__main__"}
     return [_run(code, f"cell {n}", space) for n, (code, _) in enumerate(cells(text), 1)]
 

@@ -51,7 +51,7 @@ print(*(name.removeprefix("quadrants_lab.") for name in set(sys.modules) - befor
 
 
 def test_a_first_kernel_imports_only_what_it_needs(tmp_path: Path) -> None:
-    """Imports are half of its time."""
+    """Imports take half of the time of a first kernel."""
     unused = {
         "frontend.syntax.printing", "frontend.values.packed", "frontend.ops.spaces", "frontend.ops.static",
         "frontend.ops.numbers", "frontend.library", "backends._llvm.atomics", "backends.lower.random", "ir.draws",

@@ -14,7 +14,7 @@ TOOLS = ("bash", "cat", "cksum", "cut", "dirname", "find", "grep", "ls", "mkdir"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What `make demo` needs of the project before it can install anything."""
+    """The parts of the project that `make demo` needs before it can install anything."""
     folder = tmp_path / "project"
     (folder / "scripts").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "scripts/setup.sh"):

@@ -56,7 +56,7 @@ class Bound:
 
 
 class Rig:
-    """``made`` compiles a kernel; ``fresh`` opens a new device, ``device`` the one that tests share."""
+    """Runs IR on a device. ``made`` compiles a kernel; ``fresh`` opens a new device, ``device`` the shared one."""
 
     EXACT, FAST, TYPES = EXACT, FAST, TYPES
 

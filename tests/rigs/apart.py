@@ -28,7 +28,7 @@ def choose() -> api.Physical:
 
 
 def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a test."""
+    """Applies the changes for the time of a test."""
     monkeypatch.setattr(Logical, "__init__", apart)
     monkeypatch.setattr(api, "choose", choose)
 

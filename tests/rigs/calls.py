@@ -52,5 +52,5 @@ def ptx_misfits(text: str) -> list[str]:
 
 
 def _sizes(params: str) -> tuple[int, ...]:
-    """Bytes of each parameter."""
+    """The size in bytes of each parameter."""
     return tuple(int(bits) // 8 * int(count or 1) for bits, _, count in _PARAM.findall(params))

@@ -296,7 +296,7 @@ class StandInGraph:
 
 
 def _run_all(works: list[Any]) -> None:
-    """Each of them once."""
+    """Runs each of the functions once."""
     while works:
         works.pop(0)()
 

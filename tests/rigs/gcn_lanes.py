@@ -230,7 +230,7 @@ def _shifted(w: Wave, i: Instruction, x: Array) -> Array:
 
 
 def _value(w: Wave, i: Instruction) -> Array:
-    """What an instruction of `VALU`, or one that accumulates, gives."""
+    """The result of an instruction of `VALU`, or of one that accumulates."""
     if i.name in _ACCUMULATE:
         form = F64 if i.name.endswith("64") else F32
         return _ACCUMULATE[i.name](w.take(i.args[1], form), w.take(i.args[2], form), w.take(i.args[0], form))

@@ -72,7 +72,7 @@ def _operand(text: str) -> Operand:
 
 
 def parse(text: str) -> tuple[dict[str, list[Instruction]], dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """Of assembly: each program's instructions, where its labels are, and its .amdhsa directives."""
+    """Parses assembly: each program's instructions, the places of its labels, and its .amdhsa directives."""
     programs: dict[str, list[Instruction]] = {}
     labels: dict[str, dict[str, int]] = {}
     directives: dict[str, dict[str, int]] = {}

@@ -25,8 +25,8 @@ def _wide(value: int) -> Array:
 
 
 class Wave:
-    """``v``: registers of each lane; ``s``: of the wave, as numbers. ``lanes`` threads, ``first`` the number of the
-    first one in its group."""
+    """A wave. ``v``: registers of each lane; ``s``: registers of the wave, as numbers. ``lanes`` threads, ``first``
+    the number of the first one in its group."""
 
     def __init__(self, machine: Any, lanes: int, first: int, active: int) -> None:
         self.machine = machine
@@ -56,7 +56,7 @@ class Wave:
         return self.s[EXEC] | self.s[EXEC + 1] << 32
 
     def scalar(self, o: Operand, bits: int = 32) -> int:
-        """A wave's operand."""
+        """The value of an operand that the whole wave shares."""
         if o.kind == "i":
             return int(number(o.at, U64 if bits == 64 else U32))
         if o.kind != "s":
@@ -78,7 +78,7 @@ class Wave:
         self.set_scalar(o, self.bits(lanes & self.mask), self.lanes)
 
     def take(self, o: Operand, form: type) -> Array:
-        """An operand of each lane."""
+        """The value of an operand in each lane."""
         if form is F16:
             is_float = o.kind == "i" and isinstance(o.at, float)
             bits = number(o.at, F32).astype(F16).view(np.uint16) if is_float else self.take(o, U32)
@@ -103,7 +103,7 @@ class Wave:
         return x
 
     def put(self, o: Operand, value: Array) -> None:
-        """To the lanes that take part."""
+        """Writes a value to the lanes that take part."""
         value = np.broadcast_to(value, self.lanes)
         if value.dtype.itemsize == 2:
             value = np.ascontiguousarray(value).view(np.uint16).astype(U32)

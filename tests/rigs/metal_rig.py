@@ -35,5 +35,5 @@ bind, device, fresh, load, run = RIG.bind, RIG.device, RIG.fresh, RIG.load, RIG.
 
 
 def build(executables: Iterable[Executable]) -> None:
-    """Compiles all of them at once, for the launches to come."""
+    """Compiles all kernels at once, for later launches."""
     simulator.build([e.source for e in executables])

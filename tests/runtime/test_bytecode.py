@@ -62,7 +62,7 @@ def files(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("wrong", [False, True], ids=["", "an error first"])
 def test_a_second_process_takes_the_modules_from_a_file(tmp_path: Path, wrong: bool) -> None:
-    """Also where the first kernel of the first process was not compiled to its end."""
+    """This holds even if the first kernel of the first process was not compiled to its end."""
     assert ran(tmp_path, wrong=wrong) == IMPORTED
     assert ran(tmp_path) == TAKEN
 
@@ -85,7 +85,7 @@ def test_a_folder_that_is_gone_has_changed(tmp_path: Path) -> None:
 
 
 def test_no_file_is_written_where_a_source_has_changed(tmp_path: Path) -> None:
-    """The process may have imported the old ones."""
+    """The process may have imported the old version of the source."""
     head = CHANGED.rpartition("disk_cache.stamp =")[0] + "disk_cache.stamp = lambda folder: ''"
     assert ran(tmp_path, head) == IMPORTED
     assert not files(tmp_path)

@@ -27,7 +27,7 @@ A, B = key("a"), key("b")
 
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing has been said in this process."""
+    """Resets the process to a state in which it has not warned yet."""
     monkeypatch.setattr(disk_cache, "_warned", {})
 
 

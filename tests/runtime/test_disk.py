@@ -29,7 +29,7 @@ def on(*archs: str) -> pytest.MarkDecorator:
 
 
 def on_one_of(*archs: str) -> pytest.MarkDecorator:
-    """On the CPU, and by day on one of the others."""
+    """Runs the test on the CPU, and by day on one of the other backends."""
     return pytest.mark.parametrize("arch", in_turn([pytest.param(a, id=a, marks=skips(a)) for a in archs], archs[1:]))
 
 
@@ -38,14 +38,14 @@ on_every_backend = on_one_of("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
 
 @dataclass
 class Ran:
-    """``compiled``: how many kernels and libraries; ``said``: on stderr."""
+    """What a child did. ``compiled``: how many kernels and libraries; ``said``: its text on stderr."""
 
     compiled: int
     said: str
 
 
 def start(arch: str, home: Path | None, code: str = "", **changes: Any) -> Child:
-    """`disk_child.py` in a process whose caches lie in ``home``; ``changes`` of its environment: None takes away."""
+    """Starts `disk_child.py` with its caches in ``home``. ``changes`` of its environment: None removes a variable."""
     changes = {"XDG_CACHE_HOME": home, "QD_OFFLINE_CACHE_FILE_PATH": None, "PYTHONPATH": TESTS, **changes}
     env = {k: None if v is None else str(v) for k, v in changes.items()}
     return Child(sys.executable, TESTS / "runtime" / "disk_child.py", arch, code, env=env, cwd=TESTS)

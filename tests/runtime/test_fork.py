@@ -1,4 +1,4 @@
-"""Forked children can launch whatever other threads of the parent were doing; using what they cannot is an error."""
+"""A forked child can launch kernels, whatever the parent's other threads did; use of a lost device is an error."""
 
 import sys
 from pathlib import Path
@@ -201,7 +201,7 @@ LAUNCHING = "threading.Thread(target=add).start()\n"
 
 @pytest.mark.parametrize("arch", archs("cpu", "metal", "wasm"))
 def test_while_another_thread_imports(arch: str, tmp_path: Path) -> None:
-    """On a GPU `qd.init` has a thread for that."""
+    """On a GPU `qd.init` starts a thread that imports."""
     program = f"{LAUNCHING if arch == 'cpu' else ''}held.wait()\nforked(lambda: (add(), print(x[3] > 0)))\n"
     assert output(program, tmp_path, arch, head=SLOW + HEAD) == ["True", "child's status 0"]
 

@@ -54,7 +54,7 @@ def over(body: str, buffers: str = A) -> N.Kernel:
 
 
 def test_adstacks_count_and_overflow():
-    """It pushes 0 to 4, then sums what it pops, weighted by the order of popping."""
+    """The kernel pushes 0 to 4, then sums what it pops, weighted by the order of popping."""
     kernel, stack, out = parse_kernel(STACKED), 1, np.full((), -1.0)
     result = interpret(kernel, {}, {"out": out})
     assert out == sum(k * k for k in range(5))

@@ -72,7 +72,7 @@ def interrupted(work: Callable[[], object], at: int) -> list[str]:
 
 
 def state() -> dict[str, Any]:
-    """All that a piece of work changes for a while."""
+    """All state that a piece of work changes temporarily."""
     now = S.default()
     assert now is not None
     variables = (W.OBSERVERS, W.SCOPE, W.MODE, W.CONSTANT, W.HIDDEN, W.PUT_BACK, S.CHECKS, WATCHED, NAMES)

@@ -52,8 +52,8 @@ def alive(found: Iterable[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_it_ends_with_its_last_name(name: str) -> None:
-    """Without Python's collection of unreachable objects: no cycle leads through an object of the program, and no error
-    that was caught keeps it."""
+    """An object ends without a garbage collection: no reference cycle contains objects of the program, and no
+    caught error keeps one."""
     K.begin()
     gc.collect()
     gc.disable()

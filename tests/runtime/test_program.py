@@ -17,7 +17,7 @@ session = session_of(in_turn(sessions("cpu", "cuda", "vulkan", "metal", "wasm"))
 
 
 class Springs:
-    """``steps`` steps in place, and the loss; what numpy makes of it."""
+    """A program of ``steps`` steps in place and a loss, also computed by numpy."""
 
     def __init__(self) -> None:
         self.x, self.v, self.k = (qd.field(qd.f32, N, needs_grad=True) for _ in range(3))

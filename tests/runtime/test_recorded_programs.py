@@ -133,7 +133,7 @@ def test_on_every_device(name: str, options: dict[str, Any], monkeypatch: pytest
 @pytest.mark.parametrize("name", ["in place", "several kernels in turns", "ndarrays", "random numbers", "Tape",
                                   "Tape over launches in place", "gradients by hand"])  # fmt: skip
 def test_records_are_repeated_and_stepped_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On another device of the same kind, and by the interpreter."""
+    """Records are repeated on another device of the same kind, and by the interpreter."""
     set_way("closures", monkeypatch)
     recorder = recorded({"arch": qd.cpu, "offline_cache": False}, PROGRAMS[name])
     for record in recorder.records():

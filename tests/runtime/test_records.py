@@ -102,7 +102,7 @@ def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.Monke
 
 
 def test_a_fast_path_outlives_observers_but_not_what_it_was_made_for() -> None:
-    """A Tape a step would otherwise make each of them anew: one for every field that a template takes."""
+    """Otherwise, with a Tape in each step, each path would be made anew in each step."""
     x, y = make()
     square(x, y, 1.0)
     fast = square.dispatcher.call

@@ -17,7 +17,7 @@ def elements(box: R.Region) -> set[tuple[int, ...]]:
 
 
 def boxes(r: random.Random) -> list[R.Region]:
-    """Some of which are empty, touch, overlap or hold others."""
+    """Boxes, some of which are empty, touch, overlap or contain others."""
     return [tuple((low := r.randrange(n), r.randint(low, n)) for n in SHAPE) for _ in range(r.randint(2, 6))]
 
 

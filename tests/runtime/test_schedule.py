@@ -22,7 +22,7 @@ def runtime() -> None:
 
 
 def sentence(kernel: qd.Kernel) -> str:
-    """Of its only task, without the line."""
+    """The sentence about the kernel's only task, without its line."""
     (row,) = kernel.schedule().splitlines()
     where, _, what = row.partition(": ")
     assert where.removeprefix("line ").isdigit()
@@ -123,7 +123,7 @@ ASKED = [
 @LANES
 @pytest.mark.parametrize(("options", "said"), ASKED)
 def test_loop_config_has_the_last_word(options: dict[str, int], said: str) -> None:
-    """It decides the schedule, and the code, and not the results."""
+    """`qd.loop_config` decides the schedule and so the code, but not the results."""
     x, y = (qd.field(qd.f32, (400, 400)) for _ in range(2))
     asked, free = asking(x, **options), asking(y)
     asked()

@@ -30,7 +30,7 @@ def walked(record: LaunchRecord, task: int, lane: tuple[int, ...] | None = None,
 
 
 def wave() -> tuple[Any, LaunchRecord]:
-    """A loop with an if, over a grid; its gradient was launched."""
+    """A kernel with a loop and an if, over a grid; its gradient was launched."""
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     x = qd.field(qd.f64, shape=(3, 4), needs_grad=True)
     y = qd.field(qd.f64, shape=(), needs_grad=True)

@@ -36,7 +36,7 @@ def test_eight_threads(how: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.parametrize("how", sessions("cpu", "c", "vulkan", "metal", "amdgpu", "wasm"))
 def test_a_launch_that_waits_for_the_session_while_it_ends(how: Any) -> None:
-    """By each way into a plan; a thread may have its closure for any time."""
+    """Threads wait in each way into a plan; a thread may call a closure long after it got it."""
     qd.init(**how)
     x = qd.field(qd.f32, SIZE, needs_grad=True)
 

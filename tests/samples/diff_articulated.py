@@ -20,7 +20,7 @@ def make(qd):
 
     @qd.func
     def joint(t, e, j):
-        """Where joint j is."""
+        """The place of joint j."""
         at = qd.Vector([0.0, 0.25 + 0.1 * e])
         if parent[j] >= 0:
             at = x[t, e, parent[j]]

@@ -103,7 +103,7 @@ def learn(qd):
 
 
 def expected():
-    """By torch's own operations and derivatives."""
+    """Computed by torch's own operations and derivatives."""
     import torch
 
     table, at = (torch.tensor(PARAMS[name], requires_grad=True) for name in ("table", "at"))

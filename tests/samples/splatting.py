@@ -121,7 +121,7 @@ def make(qd, count=COUNT, size=SIZE):
 
 
 def expected():
-    """By torch's own operations and derivatives."""
+    """Computed by torch's own operations and derivatives."""
     import torch
 
     given = {name: torch.tensor(value, requires_grad=True) for name, value in PARAMS.items()}

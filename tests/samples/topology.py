@@ -180,7 +180,7 @@ def learn(qd, rounds=10):
 
 
 def expected():
-    """With a matrix of numpy, and the derivative of the work in closed form."""
+    """Computed with a matrix of numpy, and the derivative of the work in closed form."""
     density, load = PARAMS["density"], PARAMS["load"]
     weights = np.zeros((NX, NY, NX, NY))
     for i, j, a, b in np.ndindex(weights.shape):

@@ -1,6 +1,6 @@
-"""Pages that compute: a program's data (`notebook.live_page`) with the script that runs it in a browser. `machine.js`
-launches and differentiates, `page.js` takes the reader's numbers, `plots.js` draws, `steps.js` follows an iteration by
-the inspector's stepper, and `exercise.js` checks a derivative that the reader writes."""
+"""Makes pages that compute: a program's data (`notebook.live_page`) with the script that runs it in a browser.
+`machine.js` launches and differentiates, `page.js` takes the reader's numbers, `plots.js` draws, `steps.js` follows
+an iteration by the inspector's stepper, and `exercise.js` checks a derivative that the reader writes."""
 
 from __future__ import annotations
 

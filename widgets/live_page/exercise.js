@@ -4,7 +4,7 @@ const CALLS = Object.fromEntries(["sin", "cos", "tan", "asin", "acos", "atan", "
   "ceil", "sign", "min", "max", "pow"].map((name) => [name, Math[name]]));
 const INDICES = ["i", "j", "k", "l"], POWER = ["**", "^"];
 
-/** The function of a formula: it takes the index of an element. `names`: what has a value, as a function of an index. */
+/** Makes a formula a function of an element's index. `names`: the values of names, each as such a function. */
 function formula(text, names) {
   const words = text.match(/\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|[a-z_][\w.]*|\*\*|\S/gi) ?? [];
   const wrong = (why) => { throw new Error(why); };

@@ -1,4 +1,5 @@
-// A program that computes in the page: controls for what it reads, and what follows from them. One panel a program.
+// Runs a program in the page: shows controls for what the program reads, and the results. Each program has one
+// panel.
 
 /** The thread that computes: a Worker, or where there can be none the page itself. */
 function engine(program, source, hear) {

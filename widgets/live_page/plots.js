@@ -1,4 +1,4 @@
-// Numbers as texts, and arrays as pictures.
+// Shows numbers as texts and arrays as pictures.
 
 const BLUE = "#3f86d8", ORANGE = "#c8741f", MOST_CELLS = 64, MOST_HANDLES = 4096, WIDTHS = 13;
 const digits = (v) => !Number.isFinite(v) ? String(v) : v === 0 ? "0" : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4

@@ -53,5 +53,5 @@ def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
 
 
 def clamped(kernel: N.Kernel, slots: N.Buffer) -> bool:
-    """Whether pushes on this stack of a lowered kernel write to the last slot when they exceed the capacity."""
+    """Whether a push on this stack of a lowered kernel writes to the last slot if the stack is full."""
     return any(a.name == f"{slots.name}.last" for a in kernel.args)

@@ -9,7 +9,7 @@ from quadrants_lab.ir.types import i64, u32
 
 
 def alloca(t: Task, s: N.AdStackAlloca) -> None:
-    """Emits the start of an iteration, where the stack is empty."""
+    """Emits code that makes the stack empty at the start of an iteration."""
     st, b = t.stacks[s.id], t.b
     if t.one == N.NO_ID:
         t.one = b.const(1, t.layout.counter)
@@ -145,16 +145,16 @@ def after_loop(t: Task, loop: N.Stmt) -> None:
 
 
 def _ends(t: Task, st: Stack) -> int | None:
-    """A value that tells how many trips the outermost loop makes, and that is known at the guard or before the loops;
-    negative if the loop makes no trip. None if there is no such value."""
+    """Returns the number of trips of the outermost loop (negative if there are none) as a value that is known at
+    the guard or before the loops. None if there is no such value."""
     if st.count is None and st.trips is not None and isinstance(loop := st.trips.there[0].loop, N.For):
         return loop.end if st.trips.there[0].begin in t.zeros else None
     return None
 
 
 def exceeds(t: Task, st: Stack) -> int:
-    """A flag: whether the pushes exceed the stack's capacity. The capacity is divided by the trips of the inner loops,
-    because a product might not fit in 32 bits."""
+    """Emits a flag that is true if the pushes exceed the stack's capacity. The capacity is divided by the trips of
+    the inner loops, because a product might not fit in 32 bits."""
     b, trips = t.b, _ends(t, st)
     if trips is None:
         return b.op("gt", count(t, st), st.capacity)
@@ -166,7 +166,7 @@ def exceeds(t: Task, st: Stack) -> int:
 
 
 def exceeding(t: Task, st: Stack) -> int:
-    """How many values are pushed onto a stack that overflows, for the report."""
+    """Emits how many values are pushed onto a stack that overflows, for the report."""
     trips = _ends(t, st)
     if trips is None:
         return count(t, st)

@@ -24,16 +24,16 @@ WIDEST = 16  # the most bytes that one access moves
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """What happens in a segment to each stack of a group. ``kind``: "p" if it is pushed, "o" if it is popped, "l" if it
-    is only read."""
+    """What a segment does to each stack of a group. ``kind``: "p" if it pushes the stack, "o" if it pops the stack,
+    "l" if it only reads the stack."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lockstep:
-    """``groups``: each group's stacks, two or more, sorted by dtype; ``segments``: id of a statement that pushes, pops
-    or reads a stack of a group -> its segment."""
+    """The stacks of a task that move in lockstep. ``groups``: each group's stacks, two or more, sorted by dtype;
+    ``segments``: id of a statement that pushes, pops or reads a stack of a group -> its segment."""
 
     groups: tuple[tuple[N.AdStackAlloca, ...], ...]
     segments: dict[int, Segment]
@@ -110,7 +110,7 @@ def _sequences(touches: Touches) -> dict[Place, str]:
 
 
 def widest(count: int, t: DType) -> int:
-    """How many values of dtype ``t`` one access can move, of ``count`` that lie side by side."""
+    """How many of ``count`` values of dtype ``t`` that lie side by side one access can move."""
     return max(w for w in (1, 2, 4) if w <= count and (w == 1 or w * t.nbytes <= WIDEST))
 
 

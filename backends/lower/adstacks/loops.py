@@ -95,9 +95,9 @@ class EarlyCheck:
 
 
 def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None:
-    """The early check if it is possible, else None. It is possible if all of the task's stacks are numbered by trips,
-    and the outermost loops stand in the task's body itself, begin at 0, and have ends that are known before the first
-    of them: then it is known there how much will be pushed."""
+    """Returns the early check if it is possible, else None. It is possible if all of the task's stacks are numbered
+    by trips, and the outermost loops stand in the task's body itself, begin at 0, and have ends that are known
+    before the first of them: then it is known there how much will be pushed."""
     own = [trips.get(s.id) for s in find(block, N.AdStackAlloca)]
     places = {s.id: n for n, s in enumerate(block)}
     loops: list[N.For] = []

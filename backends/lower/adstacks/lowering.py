@@ -1,4 +1,4 @@
-"""Lowers a kernel's adstacks: says for each statement that uses a stack what replaces it."""
+"""Lowers a kernel's adstacks: replaces each statement that uses a stack by counters, loads and stores."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -144,8 +144,8 @@ def _index(t: Task, slot: int) -> tuple[int, ...]:
 
 
 def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
-    """Where a flag is: the index of its word, and a u32 with only the flag's bit set. A shift uses the low five bits of
-    the slot's index."""
+    """The place of a flag: the index of its word, and a u32 with only the flag's bit set. A shift uses the low five
+    bits of the slot's index."""
     b = t.b
     return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.op("shl", b.const(1, u32), b.cast(slot, u32))
 

@@ -1,4 +1,4 @@
-"""The state of the lowering for a task and for each of its stacks."""
+"""Holds the state of the lowering of adstacks, for a task and for each of its stacks."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ class Stack:
 
 
 class Task:
-    """``b``: the builder of the task's body. ``guarded``: code that is lowered now belongs to the reverse, which runs
-    only if no stack has overflowed. ``ahead``: it is known before the first push whether any will. ``one`` and
-    ``lane``: values that all stacks use; ``zeros``: ids of constants that are 0. ``slot``: segment -> the slot index of
-    its group. ``numbers``: (id of a loop, "slot") -> the index of its current slot, while the loop runs; (id, "trips")
-    -> how many slots it has filled, after it has ended. ``waiting``: values of a chunk that are not stored yet."""
+    """The state of lowering a task. ``b``: the builder of the task's body. ``guarded``: the code that is lowered
+    now belongs to the reverse, which runs only if no stack has overflowed. ``ahead``: whether a stack will overflow
+    is known before the first push. ``one`` and ``lane``: values that all stacks use; ``zeros``: ids of constants
+    that are 0. ``slot``: segment -> the slot index of its group. ``numbers``: (id of a loop, "slot") -> the index
+    of its current slot, while the loop runs; (id, "trips") -> how many slots it has filled, after it has ended.
+    ``waiting``: values of a chunk that are not stored yet."""
 
     def __init__(self, layout: LowerAdstacks, next_id: int, task: N.Offload, first: int) -> None:
         """``first``: the index, in the kernel, of the task's first stack."""

@@ -54,7 +54,7 @@ class Group:
         return _corner(self.elements, 1)
 
     def lie(self, first: int, steps: tuple[int, ...]) -> None:
-        """Sets where in the array the group's places lie."""
+        """Sets the positions in the array of the elements that the group accesses."""
         self.first, self.steps = first, steps
         self.numbers = {at: first + sum(map(mul, steps, at)) for at in self.elements}
 

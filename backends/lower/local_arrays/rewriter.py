@@ -49,7 +49,7 @@ class Rewriter:
     # --- slots
 
     def value(self, v: int) -> int:
-        """The id under which the value ``v`` is available here."""
+        """The id of the value at this point that equals the original value ``v``."""
         if v in self.saved or v not in self.slots:
             return self.saved.get(v, v)
         if self.holds.get(self.slots[v]) != v:

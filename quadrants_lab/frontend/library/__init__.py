@@ -1,4 +1,4 @@
-"""Operations that are written in the kernel language itself.
+"""Implements operations that are written in the kernel language itself.
 
 The front end inlines them where they are called; Python never runs the bodies of these functions.
 
@@ -38,7 +38,7 @@ class LibraryFunc:
 
 
 def ops(names: str) -> list[Any]:
-    """The operations of these names."""
+    """The operations with these names."""
     return [Operation(name) for name in names.split()]
 
 

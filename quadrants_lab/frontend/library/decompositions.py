@@ -1,4 +1,4 @@
-"""Spectral factorisations of small matrices: eigenvalues, singular values, polar factors."""
+"""Computes eigenvalues, singular values and polar factors of small matrices, in the kernel language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Functions of vectors, as GLSL has them under the same names; matrices of rotations, translations and scalings.
+"""Implements GLSL's functions of vectors, under the same names, and matrices of rotations, translations and
+scalings.
 
 Matrices for three dimensions are homogeneous: they have 4 rows and columns.
 """

@@ -1,4 +1,4 @@
-"""Determinants, inverses and linear systems."""
+"""Computes determinants and inverses of small matrices, and solves linear systems, in the kernel language."""
 
 from __future__ import annotations
 

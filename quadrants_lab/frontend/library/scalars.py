@@ -1,5 +1,5 @@
-"""Functions of numbers, which apply to each element of vectors and matrices; normal random numbers; complex numbers, as
-vectors of two elements, real and imaginary part."""
+"""Implements functions of numbers, which apply to each element of vectors and matrices; normal random numbers; and
+complex numbers, as vectors of a real and an imaginary part."""
 
 from __future__ import annotations
 

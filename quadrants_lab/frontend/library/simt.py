@@ -1,4 +1,4 @@
-"""Operations on the values of all threads of a group: a block, a subgroup, or a part of a subgroup.
+"""Implements operations on the values of all threads of a group: a block, a subgroup, or a part of a subgroup.
 
 Values are exchanged through shared memory, so each operation is a barrier, and results are the same on all backends. In
 scans one thread of each group combines the values in the order of the threads.

@@ -1,6 +1,6 @@
-"""Operations of tiles, squares of numbers of which each thread of a subgroup holds a row. The argument ``tile`` is
-shared memory: its row t belongs to thread t, is row t % 32 of the tile of the thread's subgroup, and is accessed by
-this thread only. Nobody reads the results of threads beyond the last row of a tile.
+"""Implements operations on tiles, squares of numbers of which each thread of a subgroup holds a row. The argument
+``tile`` is shared memory: its row t belongs to thread t, is row t % 32 of the tile of the thread's subgroup, and is
+accessed by this thread only. Nobody reads the results of threads beyond the last row of a tile.
 
 A row that other threads need is copied to another piece of shared memory first, so a device can keep the tile's own
 rows in registers.

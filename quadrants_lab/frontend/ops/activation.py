@@ -1,4 +1,5 @@
-"""Operations on sparse layouts: `qd.activate`, `qd.append` and so on, and the methods of lists of dynamic nodes."""
+"""Lowers operations on sparse layouts: `qd.activate`, `qd.append` and so on, and the methods of lists of dynamic
+nodes."""
 
 import ast
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ ALL = ("pointer", "bitmasked", "dynamic")
 
 
 def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = ALL) -> Any:
-    """The node that is the first argument, which must be one of these kinds."""
+    """The node that is the first argument of the call; its kind must be one of ``kinds``."""
     node = value.snode
     if node is None:
         raise cx.fail("QL1711", argument_node(call, 0), what=value.describe(), kinds=" or ".join(kinds))

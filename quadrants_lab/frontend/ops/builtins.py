@@ -1,4 +1,4 @@
-"""Rows of the table of operations for functions of numbers, casts, random numbers and atomics."""
+"""Lowers functions of numbers, casts, random numbers and atomics: rows of the table of operations."""
 
 import ast
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Constructors of vectors, matrices and structs in a kernel."""
+"""Lowers constructors of vectors, matrices and structs."""
 
 import ast
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Matrix algebra in a kernel: ``@``, and the methods of vectors and matrices whose formulas depend on the shape.
+"""Lowers matrix algebra: ``@``, and the methods of vectors and matrices whose formulas depend on the shape.
 
 Algorithms on matrices are in `quadrants_lab.frontend.library`, written in the kernel language itself.
 """

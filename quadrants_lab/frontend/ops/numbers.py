@@ -1,4 +1,4 @@
-"""Operations on numbers that take several primitives, and `qd.stop_grad`."""
+"""Lowers operations on numbers that take several primitives, and `qd.stop_grad`."""
 
 import ast
 

@@ -1,4 +1,5 @@
-"""`qd.simt`: the running thread and its block, barriers, shared memory, and operations on values of many threads."""
+"""Lowers `qd.simt`: the running thread and its block, barriers, shared memory, and operations on values of many
+threads."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ def _tile(cx: Context, call: ast.Call, log2_size: Value | None = None) -> int | 
 
 
 def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> None:
-    """None, for the whole block; QL1714 if ``block_dim`` is not its size."""
+    """Returns None, which stands for the whole block. Raises QL1714 if ``block_dim`` is not the block's size."""
     assert block_dim is not None
     size = _int(cx, call, block_dim, "a block's operation")
     if size != cx.block_threads:
@@ -207,7 +208,7 @@ def _unmasked(fn: Any) -> Lower:
 
 
 def _pair(name: str, params: tuple[str, ...], lower: Lower, doc: str) -> Iterator[Builtin]:
-    """The two rows of an operation: for a whole subgroup, and for a part of a subgroup."""
+    """The two rows of an operation in the table: one for a whole subgroup, one for a part of a subgroup."""
     yield Builtin(f"subgroup.{name}", params, lower, doc)
     yield Builtin(f"subgroup.{name}_tiled", (*params, "log2_size"), lower, doc)
 

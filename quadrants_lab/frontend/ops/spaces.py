@@ -1,4 +1,5 @@
-"""Iteration spaces of loops: `range`, `qd.ndrange`, `qd.grouped`; and `qd.loop_config`, about the next loop."""
+"""Lowers the iteration spaces of loops (`range`, `qd.ndrange`, `qd.grouped`), and `qd.loop_config`, which sets
+options of the next loop."""
 
 import ast
 from collections.abc import Container

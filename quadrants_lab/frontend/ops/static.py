@@ -1,4 +1,5 @@
-"""Operations at compile time, and Python's own functions on values with entries."""
+"""Evaluates operations at compile time, such as `qd.static`, and Python's own functions, such as `len`, on values
+with entries."""
 
 import ast
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ def _len(cx: Context, call: ast.Call, x: Value) -> Value:
 
 
 def _quantifier(name: str) -> Lower:
-    """Python's any or all of a vector, matrix or list: the method of that name of the matrix."""
+    """Lowers Python's any or all of a vector, matrix or list as a call of the method of that name."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         value = x if x.shape else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)

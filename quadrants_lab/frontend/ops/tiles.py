@@ -1,4 +1,5 @@
-"""`qd.simt.Tile16x16`, `qd.simt.Tile32x32` and `qd.outer`: squares of numbers, a row in each thread of a subgroup."""
+"""Lowers `qd.simt.Tile16x16`, `qd.simt.Tile32x32` and `qd.outer`. A tile is a square of numbers, a row in each
+thread of a subgroup."""
 
 import ast
 from collections.abc import Iterator

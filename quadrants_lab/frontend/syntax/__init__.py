@@ -1,1 +1,1 @@
-"""Statements and expressions of Python's syntax as IR."""
+"""Lowers statements and expressions of Python's syntax to IR."""

@@ -1,4 +1,4 @@
-"""Assignments to locals, elements and members, with and without an operator."""
+"""Lowers assignments to locals, elements and members, with and without an operator."""
 
 import ast
 from collections.abc import Callable
@@ -123,8 +123,8 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
 
 
 def _named(value: V.Value) -> Any:
-    """The list as the value of an ordinary variable, which can be assigned. Only a list that a func took by value still
-    cannot be changed."""
+    """Returns the list as the value of an ordinary variable, which can be assigned. Only a list that a func took by
+    value still cannot be changed."""
     kept = value.fixed if value.fixed == V.PASSED else ""
     return value.with_parts(value.parts, fixed=kept)
 

@@ -1,5 +1,5 @@
-"""Branches: emits an `If` with a result for each local variable that an arm assigns, and for each value that the arms
-evaluate to."""
+"""Lowers branches: emits an `If` with a result for each local variable that an arm assigns, and for each value that
+the arms evaluate to."""
 
 import ast
 from collections.abc import Callable

@@ -1,7 +1,8 @@
-"""Arguments by reference: parameters of funcs that are annotated `qd.template()`.
+"""Finds arguments by reference that share memory. Parameters of funcs that are annotated `qd.template()` are passed
+by reference.
 
-A func gets the value of a local, and `funcs.inline` writes the final value back to the place of the argument. This
-module finds out whether two arguments share a place, so that one would overwrite the other.
+A func gets the value of a local, and `funcs.inline` writes the final value back to the place of the argument. If
+two arguments share memory, one would overwrite the other.
 """
 
 import ast
@@ -59,9 +60,9 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
 
 
 def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
-    """Raises QL1617 if the parameter ``name``, which the func has changed, shares its place with another parameter by
-    reference. The other parameter does not see the change, and writing it back would overwrite the change. ``aliases``
-    has parameters that do see the change."""
+    """Raises QL1617 if the parameter ``name``, which the func has changed, stands for the same variable or element
+    as another parameter by reference. The other parameter does not see the change, and writing it back would
+    overwrite the change. ``aliases`` has parameters that do see the change."""
     place, _ = references[name]
     for other, (second, at) in references.items():
         if other != name and other not in aliases and _overlap(place, second):
@@ -86,8 +87,8 @@ def _overlap(a: Place, b: Place) -> bool:
 
 
 def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str, int]]:
-    """For each parameter by reference: the other parameters that stand for the same variable of the caller if some
-    indices are equal at run time, each with the id of this condition."""
+    """For each parameter by reference, lists the other parameters that stand for the same variable of the caller if
+    some indices are equal at run time, each with the id of this condition."""
     found: dict[str, dict[str, int]] = {}
     for (one, (a, node)), (other, (b, _)) in combinations(references.items(), 2):
         cx.at(node)

@@ -1,5 +1,5 @@
-"""Which local variables a loop changes, so that a serial loop must carry them and a parallel loop must share them. Also
-lowers code tentatively, and undoes it.
+"""Finds which local variables a loop changes: a serial loop must carry them, and a parallel loop must share them.
+For this it lowers code tentatively, and undoes it.
 
 Assignments are visible in the text of a loop. But an atomic on a local, a func that takes a local by reference and a
 method change locals too, and a callee may have any name or come out of a table. So a loop is lowered once more if its
@@ -46,9 +46,9 @@ def record_changes(cx: Context, owner: ast.AST, before: Env, names: Iterable[str
 
 
 def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
-    """The locals that lowering the loop, in this call of its function, has found to change. They stay known while an
-    outer loop is lowered again; otherwise each outer loop would double the number of times that this loop is
-    lowered."""
+    """The locals that change in the loop, as far as earlier lowerings of it in this call of its function have
+    shown. They stay known while an outer loop is lowered again; otherwise each outer loop would double the number
+    of times that this loop is lowered."""
     return cx.found_changes.setdefault((id(owner), cx.frame.call), {})
 
 
@@ -73,7 +73,7 @@ def snapshot(cx: Context) -> Callable[[], None]:
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    """The state, with each list, dict and set in it copied."""
+    """Copies the state, with each list, dict and set in it."""
     return {k: copy(v) if isinstance(v, (dict, list, set)) else v for k, v in state.items()}
 
 

@@ -1,6 +1,6 @@
-"""The table of lowerings of expressions, by class of AST node. This module has the lowering of comparisons, ``and``,
-``or`` and ``a if c else b``, which evaluate an operand only if it is needed, and of constants, tuples, lists, dicts and
-format strings."""
+"""Lowers expressions, by a table with a function for each class of AST node. Here are those of constants, tuples,
+lists, dicts and format strings, and of comparisons, ``and``, ``or`` and ``a if c else b``, which evaluate an
+operand only if it is needed."""
 
 import ast
 import operator
@@ -101,7 +101,7 @@ def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number)
 
 
 def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Number]) -> Number:
-    """``number in parts`` or ``number not in parts``."""
+    """Lowers ``number in parts`` or ``number not in parts``."""
     equal = [_compared(cx, ast.Eq, node, number, part) for part in parts]
     at_run_time = [v for v in equal if v.constant is None]
     sure = any(v.constant for v in equal)
@@ -146,7 +146,7 @@ def boolop(cx: Context, node: ast.BoolOp) -> Value:
 
 
 def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
-    """``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
+    """Lowers ``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
     prim = "and" if type(node.op) is ast.And else "or"
 
     def one(*numbers: Number) -> Number:
@@ -190,8 +190,8 @@ def _first_deciding(
 
 
 def conditional(cx: Context, node: ast.IfExp) -> Value:
-    """``a if c else b``: only the chosen one of a and b is evaluated. If one of them is a matrix and the other a
-    number, the number is broadcast."""
+    """Lowers ``a if c else b``: only the chosen one of a and b is evaluated. If one of them is a matrix and the
+    other a number, the number is broadcast."""
     chosen = cx.expr(node.test)
     if chosen.shape:  # element by element; both arms are evaluated
         nodes = (node.test, node.body, node.orelse)
@@ -246,7 +246,7 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
 
 
 def _dict(cx: Context, node: ast.Dict) -> Value:
-    """``{key: value}``, whose keys are known at compile time."""
+    """Lowers ``{key: value}``, whose keys are known at compile time."""
     members: dict[Any, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:  # **other

@@ -1,4 +1,4 @@
-"""Inlining of funcs where they are called: their parameters, bodies and returned values."""
+"""Inlines funcs where they are called: their parameters, bodies and returned values."""
 
 import ast
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Plain Python functions, lambdas, methods and other callables that a kernel calls: they are inlined like funcs."""
+"""Inlines plain Python functions, lambdas, methods and other callables that a kernel calls, like funcs."""
 
 import ast
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Texts with values in them: the output of `print`, and the message of an assert."""
+"""Lowers texts with values in them: the output of `print`, and the message of an assert."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -24,8 +24,8 @@ class Part:
 
 
 def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because a format string has no
-    value."""
+    """Lowers ``print(...)`` with ``sep`` and ``end``. It evaluates the arguments itself, because a format string
+    has no value."""
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)

@@ -1,4 +1,4 @@
-"""Early returns of a func: inside loops, and where neither arm of an `if` always returns.
+"""Lowers early returns of a func: inside loops, and where not all arms of an `if` return.
 
 The first statement with such a return and all later ones become the body of a loop that runs once. A return is then a
 `continue` of that loop. A return inside an inner loop is a `break` of the inner loop, and a test after the inner loop

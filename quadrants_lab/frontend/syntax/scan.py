@@ -1,4 +1,4 @@
-"""Facts that the syntax of code shows, before it is lowered: the names that it assigns, its breaks and returns."""
+"""Finds facts in the syntax of code before it is lowered: the names that it assigns, its breaks and returns."""
 
 import ast
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,5 @@
-"""The iteration space of a loop: the indices of a field or array, a range, a box."""
+"""Lowers the iteration space of a loop: the indices of a field or array, a range, or a range for each of several
+axes."""
 
 import ast
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Statements other than assignments and loops."""
+"""Lowers statements other than assignments and loops."""
 
 import ast
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Statements about tiles: ``t[:] = a[i:j, k:l]``, ``a[i:j, k:l] = t``, ``t = u`` and ``t -= qd.outer(a, b)``."""
+"""Lowers statements about tiles (squares of numbers, spread over the threads of a subgroup): ``t[:] = a[i:j,
+k:l]``, ``a[i:j, k:l] = t``, ``t = u`` and ``t -= qd.outer(a, b)``."""
 
 import ast
 from typing import Any
@@ -32,7 +33,7 @@ def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.exp
 
 
 def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, source: ast.expr) -> None:
-    """``tile += qd.outer(a, b)`` or ``tile -= ...``."""
+    """Lowers ``tile += qd.outer(a, b)`` and ``tile -= ...``."""
     tile: Tile | None = place.tile
     if tile is None or not isinstance(value, Outer) or op not in (ast.Add, ast.Sub):
         raise cx.fail("QL1720", source, text=place.describe(), what=value.describe())

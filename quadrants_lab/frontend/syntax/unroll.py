@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
-    """``for i in qd.static(...)``: lowers the body once for each entry, with the loop variable a constant."""
+    """Lowers ``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
     trips, most = 0, cx.options.unrolling_limit
@@ -38,8 +38,8 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 @contextmanager
 def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
-    """In the ``with``, the names that ``target`` assigns are new variables, which hide those of the same names
-    outside."""
+    """Makes a context in which the names that ``target`` assigns are new variables, which hide variables of the
+    same names outside."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}
@@ -126,13 +126,13 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
 
 
 def list_comprehension(cx: Context, node: ast.ListComp) -> V.Value:
-    """``[... for i in ... if ...]``."""
+    """Lowers ``[... for i in ... if ...]``."""
     found = _comprehended(cx, node.generators, lambda: cx.expr(node.elt))
     return live(cx, V.List(found, cx.depth))  # type: ignore[no-any-return]
 
 
 def dict_comprehension(cx: Context, node: ast.DictComp) -> V.Value:
-    """``{key: ... for i in ... if ...}``; keys must be known at compile time."""
+    """Lowers ``{key: ... for i in ... if ...}``; keys must be known at compile time."""
 
     def entry() -> tuple[Any, V.Value]:
         return cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)

@@ -1,6 +1,6 @@
-"""The classes of values: what an expression of a kernel is while it is lowered. The module `value` has their common
-protocol. Further modules have arithmetic on values, and the places (variables, elements) to which values are
-written."""
+"""Defines the classes of values: what an expression of a kernel is while it is lowered. The module `value` has
+their common protocol; other modules have arithmetic on values, and places (variables or elements to which values
+are written)."""
 
 from quadrants_lab.frontend.values.compound import (
     PASSED,

@@ -1,4 +1,4 @@
-"""Active cells of sparse layouts: pointer, bitmasked and dynamic nodes.
+"""Activates and tests cells of sparse layouts (pointer, bitmasked and dynamic nodes).
 
 Elements are 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A cell is
 active if its number in that field exceeds the cell's rank. The rank is the position in the list for a dynamic node, and
@@ -147,8 +147,8 @@ def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def known_active(cx: Context, *keys: Any) -> Iterator[None]:
-    """In the ``with``, which lowers the body of a loop, these cells are known to be active. Cells that were known to be
-    active outside the loop no longer count, because an earlier iteration may have deactivated them."""
+    """Makes a context for lowering the body of a loop in which these cells are known to be active. Cells that were
+    known to be active outside the loop no longer count, because an earlier iteration may have deactivated them."""
     cx.active = (*cx.active, frozenset(keys))
     yield
     cx.active = cx.active[:-1]

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and on the elements of matrices, with the language's typing."""
+"""Lowers arithmetic on numbers and on the elements of matrices, by the language's typing rules."""
 
 import ast
 import operator
@@ -98,7 +98,7 @@ def _listed(cx: Context, value: Value) -> Value:
 def binary(
     cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Number:
-    """``left op right`` of two numbers, computed in their common dtype; ``/`` casts integers to default_fp."""
+    """Lowers ``left op right`` for two numbers, computed in their common dtype; ``/`` casts integers to default_fp."""
     row = BINARY.get(op)
     if row is None:
         raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
@@ -124,7 +124,7 @@ def binary(
 
 
 def emit(cx: Context, prim: str, dtype: DType, *args: Number, node: ast.AST) -> Num:
-    """``prim`` of the arguments, each cast to ``dtype``."""
+    """Emits the primitive ``prim`` on the arguments, each cast to ``dtype``."""
     ids = [cx.to(a, dtype) for a in args]
     cx.at(node)
     result = cx.b.op(prim, *ids)
@@ -136,8 +136,8 @@ _SMALL_POWERS = (2, 3, 4)
 
 
 def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node: ast.AST) -> Num:
-    """``base ** exponent``. If both are integers, the result has the dtype of the base. For a small constant exponent
-    the power is computed by multiplications."""
+    """Lowers ``base ** exponent``. If both are integers, the result has the dtype of the base. For a small constant
+    exponent the power is computed by multiplications."""
     t = promote(cx.type_of(base), cx.type_of(exponent))
     whole = None if t.is_float else promote(cx.type_of(base), cx.type_of(base))
     if (n := exponent.constant) is not None:

@@ -1,4 +1,4 @@
-"""Values of several parts: vectors, matrices, structs; tuples, and the lists and dicts that a kernel makes.
+"""Defines values of several parts: vectors, matrices, structs, tuples, and the lists and dicts that a kernel makes.
 
 All these values are immutable: a change to one makes a new value.
 """
@@ -194,8 +194,8 @@ def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tup
 
 
 def _is_at(cx: Lowering, index: Num, k: int) -> int:
-    """Emits the test whether the index equals ``k``, once in each block of statements: all accesses in the block share
-    the test and its constant."""
+    """Emits the test whether the index equals ``k``. All accesses in a block of statements share the test and its
+    constant."""
     open_, made = cx.b.stmts, cx.places
     if made.get((index.id, k), _NOWHERE)[0] is not open_:
         if made.get((index.type, k), _NOWHERE)[0] is not open_:
@@ -275,8 +275,8 @@ class Tuple(Value, tuple[Any, ...]):
         return Tuple(parts)
 
     def made(self, parts: Iterable[Value], depth: int) -> Tuple:
-        """A new tuple or list of the same kind as this one, with the entries ``parts``: the result of a slice, ``+`` or
-        ``*``. ``depth`` is that of a new list."""
+        """A new tuple or list of the same kind as this one, with the entries ``parts``: the result of a slice,
+        ``+`` or ``*``. ``depth`` is the depth (conditions and loops around it) of a new list."""
         return Tuple(parts)
 
 
@@ -325,7 +325,7 @@ class Container(_Tree):
         return self.with_parts(children)
 
     def place(self, key: Any) -> int:
-        """The position of the entry with this index or key; LookupError or TypeError where there is none."""
+        """The position of the entry with this index or key; raises LookupError or TypeError if there is none."""
         return int(range(len(self.parts))[key])
 
     def _kept(self, changed: dict[str, Any]) -> dict[str, Any]:
@@ -333,7 +333,7 @@ class Container(_Tree):
 
 
 class List(Container, Tuple):
-    """A list."""
+    """A list that the kernel makes."""
 
     kind = "list"
     brackets = ("[", "]")
@@ -354,7 +354,7 @@ class List(Container, Tuple):
 
 @dataclass(slots=True, eq=False)
 class Dict(Container):
-    """A dict."""
+    """A dict that the kernel makes."""
 
     members: dict[Any, Value]
     depth: int = field()

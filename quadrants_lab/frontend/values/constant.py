@@ -1,5 +1,5 @@
-"""Values that are known at compile time: Python objects and methods; and the spaces of loops (range, ndrange,
-grouped)."""
+"""Defines values that are known at compile time, Python objects and methods; and the iteration spaces of loops
+(range, ndrange, grouped)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class BoundMethod(Value):
 
 @dataclass(slots=True, eq=False)
 class Range(Value):
-    """``range(begin, end, step)``; ``step`` is None for 1."""
+    """The value of ``range(begin, end, step)``; ``step`` is None for 1."""
 
     begin: Value
     end: Value
@@ -122,7 +122,7 @@ class Range(Value):
 
 @dataclass(slots=True, eq=False)
 class NdRange(Value):
-    """``qd.ndrange``: begin and end of each axis, and the order in which a serial loop nests the axes."""
+    """The value of ``qd.ndrange``: begin and end of each axis, and the order in which a serial loop nests the axes."""
 
     axes: tuple[tuple[Value, Value], ...] = field()
     order: tuple[int, ...] = field()
@@ -142,7 +142,7 @@ def points(axes: Sequence[range], order: Sequence[int]) -> Iterator[tuple[int, .
 
 @dataclass(slots=True, eq=False)
 class Grouped(Value):
-    """``qd.grouped(space)``: a loop over it has one loop variable, the vector of the indices."""
+    """The value of ``qd.grouped(space)``: a loop over it has one loop variable, the vector of the indices."""
 
     space: Value
     words = "a grouped loop"

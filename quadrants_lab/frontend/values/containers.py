@@ -1,5 +1,5 @@
-"""Lists and dicts that a kernel makes. Their entries are values of the running kernel; the keys and the number of
-entries are known at compile time.
+"""Lowers operations on the lists and dicts that a kernel makes. Their entries are values of the running kernel; the
+keys and the number of entries are known at compile time.
 
 They are immutable here, as vectors are: a change makes a new list, which replaces the old one in all locals, and
 branches and loops carry its numbers. Two changes are errors. One is a change of the number of entries in code that may
@@ -36,8 +36,8 @@ def key_of(cx: Context, node: ast.Subscript) -> Any:
 
 
 def _holders(value: Value, token: object, in_tuple: bool = False) -> Iterator[bool]:
-    """Searches a value, at any depth, for the list with this token. Yields for each occurrence whether it is inside a
-    tuple."""
+    """Searches a value, at any depth, for the list with this token (its identity). Yields for each occurrence
+    whether it is inside a tuple."""
     if value.token is token:
         yield in_tuple
     for part in value.parts:

@@ -1,4 +1,4 @@
-"""The state while one kernel is lowered, and what all parts of the front end need: names, spans, dtypes, errors."""
+"""Holds the state of the front end while it lowers one kernel: names, source spans, dtypes, errors."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Context:
 
     @contextmanager
     def setting(self, **values: Any) -> Iterator[None]:
-        """Sets attributes for the duration of the ``with``."""
+        """Sets attributes as long as a ``with`` block runs."""
         before = {name: getattr(self, name) for name in values}
         vars(self).update(values)
         yield
@@ -189,7 +189,7 @@ class Context:
         return found
 
     def at(self, node: Any) -> None:
-        """Statements that are emitted from now on get the span of ``node``."""
+        """Sets the source span of statements that are emitted from now on to that of ``node``."""
         self.b.span = self.span(node)
 
     def fail(
@@ -374,7 +374,7 @@ class Context:
 
     @contextmanager
     def scope(self, node: ast.stmt, what: str) -> Iterator[None]:
-        """The code in the ``with`` is a block of the program: names that it assigns first end with the block, and
+        """Makes a context for a block of the program: names that the block assigns first end with it, and
         assignments to other names stay."""
         before = self.frame.env
         self.frame.env = dict(before)

@@ -1,4 +1,5 @@
-"""Places: what a chain of subscripts and attributes refers to. A place is a variable, memory, or a part of either.
+"""Finds places: what a chain of subscripts and attributes refers to. A place is a variable, memory, or a part of
+either.
 
 `locate` follows ``x[i].pos[0]`` or ``v.xy`` without loading from memory. `Context.loaded` loads what it found, and
 `update.write` writes it. The value of a local is immutable, so writing a part of a local gives the whole local a new
@@ -134,7 +135,7 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
 
 
 def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) -> Place:
-    """``t[:]``, the tile itself."""
+    """The value of ``t[:]``, which is the tile itself."""
     match node.slice:
         case ast.Slice(lower=None, upper=None, step=None):
             return value

@@ -1,4 +1,4 @@
-"""Vectors and matrices in a kernel: making them, and applying operations on numbers to their elements."""
+"""Makes vectors and matrices in a kernel, and applies operations on numbers to their elements."""
 
 import ast
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Memory: fields and ndarrays, their elements, and their shapes."""
+"""Defines values that stand for memory: fields and ndarrays, their elements, and their shapes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Numbers: SSA values that the kernel computes, literals, arguments, and numbers of locals that parallel iterations
-share.
+"""Defines numbers: SSA values that the kernel computes, literals, arguments, and local variables that parallel
+iterations share.
 
 `Num` and `Lit` are numbers that are loaded. Their common protocol:
 

@@ -1,4 +1,4 @@
-"""Quantised numbers in kernels: parts of words, which are read and written by shifts and masks.
+"""Reads and writes quantised numbers in kernels: parts of words, by shifts and masks.
 
 A word holds numbers of several fields, or of several iterations. So a store is two atomics, which clear and set bits,
 and ``x[i] += v`` repeats a compare-and-exchange. A derivative belongs to the carrier of the quantised field, a field of
@@ -114,8 +114,8 @@ def _value(cx: Lowering, cell: Element, part: _Part, word: int) -> int:
 
 
 def _carried(cx: Lowering, cell: Element, value: int) -> int:
-    """The value with the derivative of the carrier's element, so that gradients of the quantised number go to the
-    carrier."""
+    """Returns the value with the derivative of the carrier's element, so that gradients of the quantised number go
+    to the carrier."""
     carrier = cell.mem.packed.carrier
     if carrier is None:
         return value

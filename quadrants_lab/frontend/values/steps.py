@@ -1,4 +1,5 @@
-"""Steps from a value to a part of it: to a member of a struct, an entry of a list or dict, or elements of a matrix."""
+"""Defines steps from a value to a part of it: to a member of a struct, an entry of a list or dict, or elements of a
+matrix."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Child:
         return value.children()[self.position]
 
     def put(self, cx: Context, whole: Value, node: ast.expr, change: Change) -> Any:
-        """``whole`` with the part to which the step leads replaced by the result of ``change``."""
+        """Returns ``whole``, in which the result of ``change`` replaces the part to which the step leads."""
         children = list(whole.children())
         children[self.position] = change(children[self.position], self.label)
         return whole.rebuilt(children)
@@ -63,7 +64,7 @@ class Elements:
         return value.pick(cx, self.cells, self.shape, node)
 
     def put(self, cx: Context, whole: Any, node: ast.expr, change: Change) -> Any:
-        """``whole`` with the part to which the step leads replaced by the result of ``change``."""
+        """Returns ``whole``, in which the result of ``change`` replaces the part to which the step leads."""
         elements = list(whole.elements)
         any_one = self.is_dynamic and not self.shape  # every element has the same dtype
         numbers = change(elements[0] if any_one else self.take(cx, whole, node), "").leaves()

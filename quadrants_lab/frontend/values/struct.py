@@ -1,4 +1,4 @@
-"""Structs in a kernel, and casts of values to declared types (dtypes, vector, matrix and struct types)."""
+"""Makes structs in a kernel, and casts values to declared types (dtypes, vector, matrix and struct types)."""
 
 import ast
 import math

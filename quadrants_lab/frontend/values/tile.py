@@ -1,5 +1,5 @@
-"""Tiles (squares of numbers of which each thread of a subgroup holds a row), and the parts of fields and arrays from
-which tiles are loaded."""
+"""Defines tiles (squares of numbers of which each thread of a subgroup holds a row), and the parts of fields and
+arrays from which tiles are loaded."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ class Slab(_NoNumber):
 
 @dataclass(slots=True, eq=False)
 class Outer(_NoNumber):
-    """``qd.outer(a, b)``, an outer product that a tile can add or subtract. Its element (r, c) is the product of a of
-    thread r and b of thread c; if b is a row (a `Slab`), of a of thread r and element c of the row."""
+    """The value of ``qd.outer(a, b)``, an outer product that a tile can add or subtract. Its element (r, c) is
+    thread r's value of a times thread c's value of b, or, if b is a row (a `Slab`), times element c of the row."""
 
     a: Any
     b: Any

@@ -71,7 +71,7 @@ def write(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast
 def _replaced(
     cx: Context, old: V.Value, steps: tuple[Step, ...], new: V.Value, node: ast.expr, stmt: ast.AST, name: str
 ) -> V.Value:
-    """``old`` with the part that the steps lead to replaced by ``new``."""
+    """Returns ``old``, in which ``new`` replaces the part to which the steps lead."""
     if not steps:
         if old.token is not None and cx.depth == old.depth:
             return new

@@ -1,9 +1,8 @@
-"""The protocol of values.
+"""Defines the protocol of values: what an expression of a kernel is while it is lowered.
 
-A value consists of numbers, its leaves, and of a structure around them, as a pytree of JAX does. Each kind of value is
-a subclass of `Value` in another module of this package. Code that lowers a program uses the protocol and does not test
-for classes.
-"""
+A value consists of numbers, its leaves, and of a structure around them, as a pytree of JAX does. Each kind of value
+is a subclass of `Value` in another module of this package. Code that lowers a program uses the protocol and does
+not test for classes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a call's arguments mean: which specialisation serves them, and what its launch gets."""
+"""Interprets a call's arguments: which specialisation of the kernel serves them, and what its launch gets."""

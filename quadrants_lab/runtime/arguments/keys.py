@@ -1,4 +1,4 @@
-"""Keys: values that are equal for two calls only if the same compiled code serves both.
+"""Makes keys: values that are equal for two calls only if the same compiled code serves both.
 
 A key represents an object of the program by its id, and a field or ndarray by its ``number``; it never refers to the
 object itself. When such an object ends, its id may be used again, so a `Table` drops all values whose keys mention the

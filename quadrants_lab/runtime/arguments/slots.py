@@ -1,5 +1,5 @@
-"""Slots: a slot says what a kernel's parameter accepts, checks and converts an argument, and gives the argument's part
-of the key of a specialisation.
+"""Defines slots: a slot says what a kernel's parameter accepts, checks and converts an argument, and gives the
+argument's part of a specialisation's key.
 
 A compound argument (a vector, matrix, struct or dataclass) is flattened at the call into its leaves, which are scalars,
 arrays and templates. Plans, launches and records see only leaves; only the front end knows the structure.
@@ -38,7 +38,7 @@ class _Slot:
         return [value]
 
     def whole(self, leaves: Iterator[Spec]) -> Spec:
-        """The spec of the whole argument, made from the specs of its leaves."""
+        """The spec (description for the front end) of the whole argument, made from the specs of its leaves."""
         return next(leaves)
 
     def resolved(self, arrays: Iterator[bool]) -> AnySlot:

@@ -1,5 +1,5 @@
-"""Finds what is wrong with gradients that a program launches itself (`kernel.grad()`): one is missing, ran more often
-than its launch, too early, with other arguments, or on memory that a later launch has overwritten."""
+"""Finds what is wrong with gradients that a program launches itself (`kernel.grad()`): a gradient is missing, ran
+too early or more often than its launch, with other arguments, or on memory that a later launch has overwritten."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TAPE = "use qd.ad.Tape(loss)"
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that the program launched. ``wrote``: memory of a gradient -> its version after Python's last write
-    before this launch."""
+    """A launch of a gradient by the program. ``wrote``: memory of a gradient -> its version after Python's last
+    write before this launch."""
 
     plan: Plan
     args: tuple[Any, ...]

@@ -1,4 +1,5 @@
-"""The cause of a verdict on a gradient: one statement of a program, the iteration that ran it, and its operands."""
+"""Describes the cause of a verdict on a gradient: one statement of a program, the iteration that ran it, and its
+operands."""
 
 import linecache
 from dataclasses import dataclass
@@ -25,10 +26,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``kind``: a word by which programs can tell causes apart, from the list in `docs/autodiff/doctor.md`. ``says``:
-    the cause as a sentence. ``at``: the source position of the statement, None if the cause is no statement; ``label``:
-    the text under that source line. ``launch``: the launch's number in the program, from 1; 0 if the cause is no
-    launch. ``beside``: further source lines."""
+    """Why a gradient is wrong or zero. ``kind``: a word by which programs can tell causes apart, from the list in
+    `docs/autodiff/doctor.md`. ``says``: the cause as a sentence. ``at``: the source position of the statement, None
+    if the cause is no statement; ``label``: the text under that source line. ``launch``: the launch's number in the
+    program, from 1; 0 if the cause is no launch. ``beside``: further source lines."""
 
     kind: str
     says: str
@@ -79,7 +80,7 @@ class Cause:
 
     @property
     def ran(self) -> str:
-        """Where the statement ran, and with which operands."""
+        """Says where the statement ran, and with which operands."""
         return ", ".join(filter(None, (self.where, self.operands and f"with {self.operands}")))
 
     def source(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a session with ``qd.init(check=...)`` looks for: the first NaN, and gradients that are lost.
+"""Watches a session with ``qd.init(check=...)`` for the first NaN, and for gradients that are lost.
 
 Indices, asserts and races are checked by the compiled kernels themselves.
 """
@@ -86,7 +86,7 @@ _OF_SESSIONS: WeakKeyDictionary[Session, CheckedSession] = WeakKeyDictionary()
 
 @contextmanager
 def checking_session(now: Session) -> Iterator[None]:
-    """A context manager: within it, the launches of the session are checked as its option ``check`` says."""
+    """Makes a context in which the launches of the session are checked as its option ``check`` says."""
     checks = _OF_SESSIONS.setdefault(now, CheckedSession())
     with watch(checks):
         yield

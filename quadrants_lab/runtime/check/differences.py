@@ -1,4 +1,5 @@
-"""Finite differences of a loss: recorded launches are repeated with an input changed a little, up and down."""
+"""Computes finite differences of a loss: recorded launches are repeated with an input changed a little, up and
+down."""
 
 from __future__ import annotations
 
@@ -160,7 +161,7 @@ def put_back(touched: Any, values: npt.NDArray[Any]) -> None:
 
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
-    """A context manager: at its end, all arrays that the steps access, and their gradients, get the values back that
+    """Makes a context at whose end all arrays that the steps access, and their gradients, get back the values that
     they had at its begin."""
     all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
     all_of_it |= {id(m): m for x in fields for m in (x._memory, x.grad._memory)}

@@ -1,4 +1,4 @@
-"""The dot-product test: finds the launch whose gradient is not the derivative of its kernel.
+"""Finds the launch whose gradient is not the derivative of its kernel, by the dot-product test.
 
 At a boundary between two launches let x be all memory that has a gradient, t the tangent of x and a its adjoint. a . t
 must be the same before and after each launch, because at both boundaries it is the change of the loss along the initial
@@ -248,7 +248,7 @@ def _own(step: Step) -> tuple[str, str, Span | None]:
 
 
 def _where(fn: Any) -> Span | None:
-    """Where a Python function begins."""
+    """The source position at which a Python function begins."""
     code = getattr(fn, "__code__", None)
     if code is None:
         return None

@@ -102,8 +102,9 @@ class Values:
 def touched(
     launches: Launches, loss: Memory, named: Mapping[str, Differentiable], inputs: bool = False
 ) -> dict[str, Differentiable]:
-    """``named``, and all other floating-point memory with a gradient that the launches access, except for the loss, by
-    its name in the first kernel. ``inputs``: leave out memory that a launch writes before any launch reads it."""
+    """All floating-point memory with a gradient that the launches access, except for the loss: that in ``named``
+    under these names, other memory by its name in the first kernel. ``inputs``: leave out memory that a launch
+    writes before any launch reads it."""
     found = dict(named)
     known = {id(loss), *(id(x._memory) for x in named.values()), *(outputs(launches) if inputs else ())}
     for memory, grad in gradients(launches).values():

@@ -1,4 +1,4 @@
-"""The report of the gradient doctor, as plain data that prints well in a terminal."""
+"""Makes the report of the gradient doctor, as plain data that prints well in a terminal."""
 
 from __future__ import annotations
 

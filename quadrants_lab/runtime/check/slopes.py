@@ -1,5 +1,5 @@
-"""What finite differences of several widths tell about a loss at a point: its slope, the noise of the slope, kinks and
-jumps. All functions take `Move`s, from the widest to the narrowest."""
+"""Derives from finite differences of several widths what a loss does at a point: its slope, the noise of the slope,
+kinks and jumps. All functions take `Move`s, from the widest to the narrowest."""
 
 from __future__ import annotations
 

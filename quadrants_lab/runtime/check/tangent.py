@@ -28,9 +28,9 @@ from quadrants_lab.runtime.tape.step import Step
 
 
 class Tangents:
-    """Computes derivatives of ``loss`` over ``launches`` that can be repeated. ``values`` and ``tangents``: id of a
-    recorded memory -> the memory in the second session with its values, or with its tangent. ``made``: the compiled
-    kernels, which serve every direction."""
+    """Computes derivatives of ``loss`` over ``launches`` by repeating them in a second session. ``values`` maps the
+    id of a recorded memory to the second session's memory for its values, ``tangents`` to that for its tangent.
+    ``made``: the compiled kernels, which serve every direction."""
 
     def __init__(self, launches: Launches, loss: Memory) -> None:
         self.launches = launches

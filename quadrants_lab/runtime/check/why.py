@@ -1,4 +1,4 @@
-"""The cause of a zero gradient or of a kink, from a trace of the launches (`flow`)."""
+"""Finds the cause of a zero gradient or of a kink, from a trace of the launches (`flow`)."""
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.check.cause import Cause, Event, cause

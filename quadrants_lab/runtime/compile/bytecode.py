@@ -1,5 +1,5 @@
-"""One file with the bytecode of all modules that compiling a first kernel imports; it lies beside Python's own
-bytecode.
+"""Writes and reads one file with the bytecode of all modules that compiling a first kernel imports; it lies beside
+Python's own bytecode.
 
 About a hundred modules are needed. For each, Python searches folders, compares the ages of source and bytecode, and
 reads names that the other modules have too, which takes a part of the time of a first kernel. The file holds the code
@@ -47,8 +47,8 @@ class _Finder:
 
 @contextmanager
 def imported_together(backend: str) -> Iterator[None]:
-    """A context manager around the compilation of a kernel. The modules imported within the first one of a process are
-    those that a new file will hold."""
+    """Makes a ``with`` for the compilation of a kernel. A new file will hold the modules that are imported within
+    the first one of a process."""
     keep, known = _fetched(backend)
     yield
     if keep is not None and not _registered:

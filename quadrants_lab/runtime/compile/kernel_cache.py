@@ -1,4 +1,4 @@
-"""The disk cache of IR: a kernel that another process has compiled needs neither the front end nor the passes, nor
+"""Caches IR on disk: a kernel that another process has compiled needs neither the front end nor the passes, nor
 their imports.
 
 Two entries lead from a kernel to its IR; the machine code of the IR has a third. The key of the first entry consists of

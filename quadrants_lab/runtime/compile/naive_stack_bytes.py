@@ -1,5 +1,5 @@
-"""How much stack memory a gradient would take if it stored every value that its reverse slice needs; shown for
-comparison."""
+"""Computes how much stack memory a gradient would take if it stored every value that its reverse slice needs; shown
+for comparison."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""A compiled specialisation of a kernel, with what a launch needs of it. This module does not import the compiler."""
+"""Holds a specialisation, a kernel compiled for certain types and templates, and loads its machine code. This module
+does not import the compiler."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from dataclasses import field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends import disk_cache, forks
+from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec, without_values
 from quadrants_lab.ir import deep_recursion, nodes as N
@@ -133,8 +133,8 @@ class NaiveStacks:
 
 @dataclass(slots=True)
 class Compiled:
-    """``lowered``: the front end's result; ``kernel``: the final IR, from which the machine code is made; ``returns``:
-    the names of its "ret" buffers."""
+    """A compiled kernel. ``lowered``: the front end's result; ``kernel``: the final IR, from which the machine code
+    is made; ``returns``: the names of its "ret" buffers."""
 
     mode: str
     source: FunctionSource
@@ -221,46 +221,8 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session, kno
 
 def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
     """Calls ``load``; for a large kernel in such a way that Ctrl-C ends the wait."""
-    return load() if kernel.next_id <= LARGE else interruptible(load)
+    if kernel.next_id <= LARGE:
+        return load()
+    from quadrants_lab.runtime.compile.interruption import interruptible
 
-
-# --- waiting for a compiler so that Ctrl-C ends the wait -------------------------------------------------------------
-#
-# A compiler written in C notices no signal before it is done, which may take a minute. So it runs on another thread
-# while the main thread waits. On Ctrl-C the main thread continues at once, and the other thread's result is dropped.
-
-T = TypeVar("T")
-_one = forks.lock()  # held by the thread that compiles: the compiler is not reentrant
-
-
-def interruptible(work: Callable[[], T]) -> T:
-    """Runs ``work`` on another thread; returns or raises what it does. If the main thread is interrupted meanwhile,
-    raises KeyboardInterrupt at once. ``work`` must not need a lock that the caller holds."""
-    if threading.current_thread() is not threading.main_thread():
-        return work()
-    found: list[T] = []
-    failed: list[BaseException] = []
-    dropped = threading.Event()
-    context = copy_context()
-
-    def run() -> None:
-        with _one:
-            try:
-                if not dropped.is_set():
-                    found.append(context.run(work))
-            except BaseException as e:
-                failed.append(e)
-
-    thread = forks.start(run, name="compiler")
-    if thread is None:
-        return work()
-    try:
-        while thread.is_alive():
-            thread.join(0.1)
-    except BaseException:
-        dropped.set()
-        raise
-    if failed:
-        # popped, because an error held by a local variable would form a circle: its traceback refers to this frame
-        raise failed.pop()
-    return found[0]
+    return interruptible(load)

@@ -1,2 +1,2 @@
-"""Arrays of other libraries (torch, JAX, CuPy, numpy) as arguments of kernels: their memory, and the gradients of torch
+"""Passes arrays of other libraries (torch, JAX, CuPy, numpy) to kernels: their memory, and the gradients of torch
 tensors."""

@@ -1,4 +1,4 @@
-"""Arrays of other libraries as kernel arguments, used without a copy.
+"""Passes arrays of other libraries to kernels without a copy.
 
 A torch tensor becomes an ndarray over the tensor's own memory, with the gradient that `gradients.settle` gives it. Each
 tensor always gets the same `Memory` object, so that a Tape recognises the tensor. Any other object that exports its

@@ -1,5 +1,5 @@
-"""Computations that CuPy performs in memory of an NVIDIA GPU, if CuPy is installed and `can_compute` allows it: sorts,
-products with sparse matrices and conjugate gradients."""
+"""Lets CuPy, if it is installed and `can_compute` allows it, compute in memory of an NVIDIA GPU: sorts, products
+with sparse matrices and conjugate gradients."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def can_compute(*memories: Memory) -> bool:
 
 @contextmanager
 def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
-    """In the ``with``, CuPy's arrays over the memories, used in the session's stream. The block writes to the last
-    ``written`` of these arrays."""
+    """Makes a context with CuPy's arrays over the memories, used in the session's stream. The block writes to the
+    last ``written`` of these arrays."""
     import cupy
 
     with _in_stream(memories[0].session) as device:
@@ -41,7 +41,7 @@ def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def _in_stream(session: Session) -> Iterator[Any]:
-    """In the ``with``, CuPy works in the stream of the session's device. The ``as`` variable is the device."""
+    """Makes a context in which CuPy works in the stream of the session's device. Its value is the device."""
     import cupy
 
     device = device_of(session)

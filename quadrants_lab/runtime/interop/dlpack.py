@@ -1,5 +1,5 @@
-"""Arrays of other libraries on the session's own GPU, used without a copy and in the order of the other library's
-stream.
+"""Passes arrays of other libraries on the session's own GPU to kernels, without a copy and in the order of the
+other library's stream.
 
 Each launch waits, on the device, for the work in the current stream of the library that owns the array, and that stream
 waits for the launch. The host does not wait.

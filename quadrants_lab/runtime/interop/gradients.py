@@ -1,4 +1,4 @@
-"""The gradients of torch tensors: to which memory a launch adds derivatives, and what the tensor's attribute `.grad` is
+"""Decides for torch tensors to which memory a launch adds derivatives, and what the tensor's attribute `.grad` is
 afterwards.
 
 `settle` decides both for every tensor and every launch, by these rules:
@@ -167,7 +167,7 @@ def _call(node: Any) -> _Call:
 
 
 class _PassedOn(threading.local):
-    """The nodes of the backward pass ``task`` whose calls passed a gradient on."""
+    """Records, for the backward pass ``task``, the nodes of torch's graph whose calls passed a gradient on."""
 
     task = -1
     nodes: frozenset[int] = frozenset()
@@ -177,7 +177,7 @@ _passed_on = _PassedOn()
 
 
 def passed_on() -> None:
-    """To be called when a gradient that reads the gradients of arrays is launched."""
+    """Call this when a gradient that reads the gradients of arrays is launched."""
     if (node := running_backward()) is not None:
         task = _task()
         before = _passed_on.nodes if _passed_on.task == task else frozenset()

@@ -1,4 +1,5 @@
-"""Torch tensors as kernel arguments: the memory of a tensor, and the ndarrays over it. Torch is not imported here."""
+"""Finds the memory of torch tensors, and makes ndarrays over it, so that they can be kernel arguments. Torch is not
+imported here."""
 
 import sys
 import weakref

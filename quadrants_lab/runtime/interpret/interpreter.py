@@ -1,4 +1,4 @@
-"""The reference interpreter: runs IR statement by statement, with a numpy scalar of the right dtype for each value.
+"""The reference interpreter runs IR statement by statement, with a numpy scalar of the right dtype for each value.
 
 It defines the meaning of the IR; differential tests compare devices with it; and it repeats launches for the stepper.
 Tasks run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It

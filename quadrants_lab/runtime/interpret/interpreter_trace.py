@@ -123,7 +123,8 @@ def trace_iteration(
 
 
 class _Tracer:
-    """The observer of the interpreter that collects the window. The statements of the task's bounds are not events."""
+    """The observer of the interpreter that collects the events of a window. The statements of the task's bounds are
+    not events."""
 
     def __init__(
         self, kernel: N.Kernel, task: int, lane: Lane | None, wanted: Wanted, stop: Callable[[], bool]

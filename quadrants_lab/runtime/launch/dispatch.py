@@ -1,4 +1,4 @@
-"""Dispatchers: a dispatcher finds the launch plan for a call of a kernel, or makes it."""
+"""Finds the launch plan (a compiled kernel, ready to launch) for a call of a kernel, or makes it."""
 
 from __future__ import annotations
 

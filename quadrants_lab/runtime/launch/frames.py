@@ -1,5 +1,5 @@
-"""The memory that a launch uses: its frame, the memory of its buffers, and scratch buffers (values that a forward
-launch saves for its gradient, working memory of gradients, race marks)."""
+"""Allocates the memory of a launch: its frame (the block from which compiled code reads the arguments), and scratch
+buffers (values that a forward launch saves for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def bind(frame: Frame, name: str, memory: Memory) -> None:
 
 
 def ended_frame(frame: Frame) -> Any:
-    """What is left of a frame after its session has ended: numbers of its last launch."""
+    """Replaces a frame after its session has ended; it holds only numbers of the last launch."""
     number, threads, nbytes = frame.launch_number, frame.stack_threads, frame.stack_bytes()
     return SimpleNamespace(launch_number=number, stack_threads=threads, stack_bytes=lambda: nbytes)
 

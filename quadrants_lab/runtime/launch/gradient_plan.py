@@ -1,5 +1,5 @@
-"""Launch plans of gradients: before a launch they size the adstacks for the current data, and outside of a Tape they
-warn about common mistakes (`observe.gradient_warnings`)."""
+"""Makes launch plans of gradients. Before a launch they size the adstacks for the current data; outside of a Tape
+they warn about common mistakes (`observe.gradient_warnings`)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ class GradientPlan:
         return self.set_gradients(*args)
 
     def prepare_stacks(self, *args: Any) -> bool:
-        """Binds the gradients of array arguments and updates the depths of stacks. False if ``args`` do not fit."""
+        """Binds the gradients of array arguments and updates the depths of stacks. Returns False if ``args`` do not
+        fit the plan."""
         guard, stacks, number = self.guard, self.stacks, None
         guarded = guard.then is not None and stacks.last_dependencies is not None
         if guarded and not self.plan.owner.replays and guard.now(*args) == guard.then:

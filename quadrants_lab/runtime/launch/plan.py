@@ -1,4 +1,5 @@
-"""Launch plans: a loaded specialisation of a kernel, its launch frame, and the closure that launches it.
+"""Makes launch plans. A plan is a compiled kernel ready to launch: a loaded specialisation, its launch frame (the
+memory with the arguments), and the closure that launches it.
 
 What is the same in every launch is done once, when the plan is made: finding the addresses of fields, which arguments
 are arrays, and which memory is written.
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Preparation(Protocol):
-    """What only a gradient's plan has: see `gradient_plan.GradientPlan`."""
+    """The protocol of what only a gradient's plan has: see `gradient_plan.GradientPlan`."""
 
     forward: Any
     stacks: Any
@@ -212,7 +213,7 @@ class Plan(F.Buffers):
         return A.is_wide(memory.operand.shape) is buffer.wide
 
     def unbind_gradients(self) -> None:
-        """Returns gradients that a launch borrowed to their owners."""
+        """Gives gradients that a launch borrowed back to their owners."""
         for unbind in self.unbind:
             unbind()
         self.unbind.clear()
@@ -269,7 +270,8 @@ class Plan(F.Buffers):
 
     @property
     def last_launch(self) -> tuple[Any, ...]:
-        """What `kernel.grad` needs to know of the last launch; restored after a launch that repeats another one."""
+        """The facts about the last launch that `kernel.grad` needs; they are restored after a launch that repeats
+        another one."""
         return self.scratch.last, self.launched, self.frame.launch_number
 
     @last_launch.setter

@@ -1,5 +1,5 @@
-"""The signature of a specialisation: a list with a part for each argument, and the functions that are generated from
-it.
+"""Makes the signature of a specialisation: a list with a part for each argument, and functions that are generated
+from it.
 
 The functions are generated as Python source, in time linear in the number of parts. `Signature.stamp` makes functions
 that tell whether a call is like the last one, for `ReadVersions` and a gradient's guard. `by_templates` makes a
@@ -62,7 +62,8 @@ class Part:
         return f"getattr({self.x}, 'shape', None)"
 
     def version(self, but: str = "") -> str:
-        """For an ndarray: which memory it has, and how often it was written; None for others, or if ``but`` fails."""
+        """An expression for an ndarray's version: which memory it has, and how often it was written. Its value is
+        None for other arguments, or if the condition ``but`` fails."""
         return f"(((m := {self.x}._memory).serial, m.version) if {self.x}.__class__ is {self.ours}{but} else None)"
 
     def known_version(self) -> str:
@@ -80,8 +81,9 @@ class Part:
 
 
 class Signature:
-    """``parts``: a part for each argument; ``arrays``: name -> part, for arrays. ``names``: name of an argument, or of
-    the buffer of its derivative (which has the argument's shape), -> the argument's name in generated functions."""
+    """The arguments of a specialisation, for generated functions. ``parts``: a part for each argument; ``arrays``:
+    name -> part, for arrays. ``names``: name of an argument, or of the buffer of its derivative (which has the
+    argument's shape), -> the argument's name in generated functions."""
 
     def __init__(
         self, slots: Sequence[A.Slot], specs: Iterable[Any], classes: Sequence[type],

@@ -1,5 +1,5 @@
-"""The sizes of a gradient's adstacks, and the kernels that find them before the gradient runs: one counts depths, one
-lists iterations that push, and one evaluates sizes over arrays that are only on the device."""
+"""Finds the sizes of a gradient's adstacks before it runs, by up to three kernels: one counts depths, one lists
+iterations that push, and one evaluates sizes over arrays that are only on the device."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class DeviceSizes:
 
     @forks.lazy
     def pre_launch(self) -> PreLaunch:
-        """The kernel that evaluates over the ranges; it is compiled at first use."""
+        """The kernel that evaluates maxima and sums over ranges; it is compiled at first use."""
         from quadrants_lab.passes import pipeline
         from quadrants_lab.pipelines.derivatives import COUNTING
 
@@ -283,7 +283,8 @@ class StackSizes:
         return True
 
     def resize(self, args: Sequence[Any]) -> bool:
-        """Runs the kernel that counts, evaluates all sizes, and sets the depths; False if ``args`` do not fit."""
+        """Runs the kernel that counts, evaluates all sizes, and sets the depths. Returns False if ``args`` do not
+        fit the plan."""
         if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
         memories = self.plan.memories(args)
@@ -312,7 +313,8 @@ class StackSizes:
         return True
 
     def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
-        """Decides whether the iterations that push run separately in this launch; False if ``args`` do not fit."""
+        """Decides whether the iterations that push run separately in this launch. Returns False if ``args`` do not
+        fit the plan."""
         frame, entry = self.whole
         self.active = {}
         if self.compacted.wanted(frame, self.depths):

@@ -1,1 +1,1 @@
-"""The arrays of a session: where their data is, and versions that count how often it was written."""
+"""Holds the arrays of a session: where their data is, and versions, which count how often it was written."""

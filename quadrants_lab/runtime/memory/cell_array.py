@@ -1,8 +1,8 @@
-"""The memory of a field in a sparse layout. It can be indexed like a numpy array; in memory, the elements of a cell
-follow each other.
+"""Implements the memory of a field in a sparse layout. It can be indexed like a numpy array; in memory, the
+elements of a cell follow each other.
 
 `PagedCells` are stored in pages of the operating system, `SlottedCells` in slots, which a table finds
-(`ir.cell_order`). A stretch is a fixed number of elements that follow each other in memory order and share a slot.
+(`ir.cell_order`). A slot holds a stretch: a fixed number of elements that follow each other in memory order.
 """
 
 from __future__ import annotations
@@ -381,7 +381,8 @@ class SlottedCells(CellArray):
         return data[4 : 4 + 4 * self.slots.count].view(np.uint32), rows
 
     def _taken(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
-        """The indices of the stretches that have slots, and an array whose rows are their elements."""
+        """The indices of the stretches (runs of elements) that have slots, and an array whose rows are their
+        elements."""
         table, rows = self._parts(self._used())
         stretches = np.flatnonzero(table >= FIRST)
         return stretches, rows[table[stretches]]

@@ -1,4 +1,4 @@
-"""Where the memory of a field in a sparse layout is: in pages of the host, or on a device."""
+"""Decides where the memory of a field in a sparse layout is: in pages of the host, or on a device."""
 
 from __future__ import annotations
 

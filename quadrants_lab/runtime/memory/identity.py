@@ -1,5 +1,5 @@
-"""Finds which memory an argument or a buffer has and which of them overlap; and versions that tell whether memory was
-written."""
+"""Finds which memory an argument or a buffer has, which of them overlap, and whether the memory was written since
+(by its version, a count of writes)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The dense memory of fields and ndarrays, which counts how often it is written. It is a numpy array that the session's
-device can access, too; or, if device and host cannot share it, memory of the device with a copy on the host."""
+"""Implements the dense memory of fields and ndarrays, which counts how often it is written. It is a numpy array
+that the session's device can access, too; or, if device and host cannot share it, memory of the device with a copy
+on the host."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ PUT: Any = object()  # in place of an index: a Tape restores what it saved
 
 
 class _Thread(local):
-    """``number``: a number for the thread that reads the attribute. No other thread ever has the same one."""
+    """Numbers threads. ``number``: the number of the thread that reads it, which no other thread ever gets."""
 
     _numbers = count()
 

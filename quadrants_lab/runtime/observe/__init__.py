@@ -1,1 +1,1 @@
-"""What watches launches: observers, recordings, and numbers that remember where they came from."""
+"""Watches launches: observers, recordings, and numbers that remember where they came from."""

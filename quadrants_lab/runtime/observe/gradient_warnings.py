@@ -1,5 +1,5 @@
-"""What a gradient outside of a Tape warns of: memory that was written since its launch, seeds that are all 0, and a
-gradient that starts or ends nowhere.
+"""Warns about a gradient outside of a Tape if memory was written since its launch, if its seeds are all 0, or if it
+starts or ends nowhere.
 
 Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
 (`launch.signature.Footprint`), so writing one time step causes no warning about a gradient that reads another time
@@ -131,7 +131,8 @@ class SeedCheck:
         return any(memory is None or memory.any() for memory in gradients)
 
     def warning(self, call: str) -> GradientWarning:
-        """The warning that all seeds are 0; ``call``: see `no_seed`."""
+        """The warning that all seeds (the gradients from which the reverse kernel starts) are 0; ``call``: see
+        `no_seed`."""
         first = next(iter(self.of.values()))
         spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
         return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span), call)

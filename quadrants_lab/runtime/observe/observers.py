@@ -1,4 +1,5 @@
-"""Observers of launches, and recordings. If there are none, launches are as fast as without this module.
+"""Calls observers of launches, and manages recordings. If there are none, launches are as fast as without this
+module.
 
 An observer, such as a Tape, is called before and after each launch; while there is one, no launch takes the fast path.
 A recording replaces the functions by which plans launch (`Plan.record`), so that launches stay fast, also under a Tape.
@@ -37,12 +38,13 @@ def refuse(*args: Any) -> Any:
 
 
 class Observer(Protocol):
-    """``before`` is called with the session locked, after the arguments were checked; what it returns is passed to
-    ``after``, which is called when the launch is done or has failed. If there is only one observer and it has a method
-    ``again``, that is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return
-    NotImplemented. If there is only one and its ``rerun`` is not None, ``rerun.launch`` is called before all else.
-    ``differentiates``: the observer takes the derivatives of what is launched. ``of_session``: the observer belongs to
-    the default session and stays as long as that."""
+    """The protocol of an object that watches launches. ``before`` is called with the session locked, after the
+    arguments were checked; its result is passed to ``after``, which is called when the launch is done or has
+    failed. If there is only one observer and it has a method ``again``, that is called first, with the dispatcher
+    and unchecked arguments; it may launch by itself, or return NotImplemented. If there is only one and its
+    ``rerun`` is not None, ``rerun.launch`` is called before all else. ``differentiates``: the observer takes the
+    derivatives of what is launched. ``of_session``: the observer belongs to the default session and stays as long
+    as that."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None
@@ -125,23 +127,23 @@ def differentiating() -> bool:
 
 
 def watch(observer: Observer) -> AbstractContextManager[None]:
-    """A context manager: within it, the observer sees every launch of this context."""
+    """Makes a ``with`` in which the observer sees every launch of this thread's context."""
     return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer))
 
 
 def launching(mode: str) -> AbstractContextManager[None]:
-    """A context manager: within it, kernels called in this context are launched in ``mode`` instead of "forward"."""
+    """Makes a ``with`` in which kernels called in this context are launched in ``mode`` instead of "forward"."""
     return _WithoutFastPaths(MODE, mode)
 
 
 def constants() -> AbstractContextManager[None]:
-    """A context manager: within it, results of kernels called in this context have no derivative."""
+    """Makes a ``with`` in which results of kernels called in this context have no derivative."""
     return _WithoutFastPaths(CONSTANT, True)
 
 
 @contextmanager
 def unwatched(by: Observer | None = None) -> Iterator[None]:
-    """A context manager: within it, launches of this context are hidden from all observers and the recording, or only
+    """Makes a ``with`` in which launches of this context are hidden from all observers and the recording, or only
     from the observer ``by``."""
     left = () if by is None else tuple(o for o in OBSERVERS.get() if o is not by)
     with holding(OBSERVERS, left), _hidden() if by is None else nullcontext():
@@ -173,7 +175,7 @@ def open_recording() -> Recorder | None:
 
 @contextmanager
 def recorded(by: Recorder) -> Iterator[None]:
-    """A context manager: within it, the recording is told of every launch, in any thread."""
+    """Makes a ``with`` in which the recording is told of every launch, in any thread."""
     outer, now = open_recording(), session.default()
     if outer is not None:
         outer.pause()
@@ -196,7 +198,7 @@ def _tell_plans() -> None:
 
 
 class _WithoutFastPaths:
-    """A context manager: within it, the variable has a value with which no launch may take a fast path. It is a class,
+    """Makes a ``with`` in which the variable has a value with which no launch may take a fast path. It is a class,
     because with a generator a Tape of few launches would take a tenth longer."""
 
     __slots__ = ("tokens", "value", "variable")

@@ -1,4 +1,4 @@
-"""Numbers that Python reads, under a Tape or a FwdMode, from memory that has a derivative.
+"""Marks numbers that Python reads, under a Tape or a FwdMode, from memory that has a derivative.
 
 What Python computes with them has no derivative, so it is missing in gradients or tangents. If such a number is passed
 to a kernel or written to a field, a warning says so.

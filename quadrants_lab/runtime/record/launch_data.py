@@ -1,5 +1,6 @@
-"""The data of a recorded launch, for repeating some of its iterations. They are the copies in its record; if the arrays
-are too large for copies, elements are read from the memory itself, as long as nothing writes to it."""
+"""Provides the data of a recorded launch, so that some of its iterations can be repeated. The data are the copies
+in its record; if the arrays are too large for copies, elements are read from the memory itself, as long as nothing
+writes to it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The log of a recording: what has happened since memory was last copied.
+"""Keeps the log of a recording: what has happened since memory was last copied.
 
-The log is cut into stretches. A `Stretch` begins with a copy of each memory that its launches use; after that it has
-only entries, called notes: which plan was launched with which arguments, and what Python or a Tape wrote in between.
-From copies and notes, any launch of the stretch can be repeated (`rebuild`). So a launch needs no copy and no object:
-notes are items of one list, each a head (an object that says what follows) and values.
+The log is cut into stretches. A `Stretch` begins with a copy of each memory that its launches use; after that it
+has only entries, called notes: which plan was launched with which arguments, and what Python or a Tape wrote in
+between. From copies and notes, any launch of the stretch can be repeated (`rebuild`). So a launch needs no copy and
+no object of its own: all notes are items of one list. A note is a head, an object that says what follows, and then
+values.
 """
 
 from __future__ import annotations
@@ -303,7 +304,7 @@ class Stretch:
         return {serial: copy.memory.version for serial, copy in self.base.items()}
 
     def last_launch(self) -> PastLaunch:
-        """The last launch. If it was interrupted, its note is completed first."""
+        """The last launch of the stretch. If it was interrupted, its note (entry of the log) is completed first."""
         at = self.last()
         if self.events[at].__class__ is Run:
             last = self.events[at].launches()[-1]
@@ -355,7 +356,7 @@ class Stretch:
             at += head.step
 
     def launch(self, at: int, number: int = 0, label: int = 0) -> PastLaunch:
-        """The launch whose note has this index."""
+        """The launch whose note (entry of the log) has this index."""
         head = self.events[at]
         values = dict(zip(head.names, self.events[at + 1 : at + head.step], strict=True))
         args = values.get("args")

@@ -1,4 +1,4 @@
-"""Launch records: inputs, sizes of stacks and outputs of a launch."""
+"""Defines launch records: inputs, sizes of stacks and outputs of a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Tape records of a program, and its backward pass.
+"""Records the launches of a program on a Tape, and runs its backward pass.
 
 `recorder` records launches and Python's writes as steps (`step`). `access_summary` says what each launch reads and
 writes. If `tracked` memory is overwritten, the old values are saved as `parts` (`keeper`). To stay within a budget,

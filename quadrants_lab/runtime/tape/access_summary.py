@@ -1,4 +1,5 @@
-"""What the launches of one specialisation read and write. It is computed once, because a Tape needs it for each launch.
+"""Summarises what the launches of one specialisation of a kernel read and write. It does so once, because a Tape
+needs it for each launch.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ if TYPE_CHECKING:
 
 
 class AccessSummary:
-    """``writes``: (name, place, footprint, source line) of each buffer that a launch writes. ``own_reads``: the
-    elements that the launch itself reads; ``reads``: those that its gradient reads. ``reverse``: the plan of the
-    gradient, if there is one. ``loaded``: the buffers that the gradient only loads from, so that it can read copies;
-    ``used``: the buffers whose own memory it needs. ``derivatives``: the accessed buffers that have a gradient.
-    ``places``: the places of all buffers. ``surroundings`` and ``state`` (values of the attributes that the kernel
-    reads): what the choice of its plan depends on besides the arguments, see `holds`. ``equal``: two launches can
-    differ only in their scalars and arrays. ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so no
-    launch has to be examined for that. ``arrays``, and the ``scalars`` that indices depend on: positions of the
-    arguments that decide which elements are accessed; ``numbers``: positions of all scalars; ``templates``: whether
-    there are template arguments. ``recomputable``: the launch can be repeated on the memory from before it. ``keeps``:
-    the launch saves values for its gradient. ``constants``: memory without a gradient whose values, reals or integers,
-    flow into the results or are overwritten."""
+    """What launches of a plan read and write. ``writes``: (name, place, footprint, source line) of each buffer that
+    a launch writes. ``own_reads``: the elements that the launch itself reads; ``reads``: those that its gradient
+    reads. ``reverse``: the plan of the gradient, if there is one. ``loaded``: the buffers that the gradient only
+    loads from, so that it can read copies; ``used``: the buffers whose own memory it needs. ``derivatives``: the
+    accessed buffers that have a gradient. ``places``: the places of all buffers. ``surroundings`` and ``state``
+    (values of the attributes that the kernel reads): what the choice of its plan depends on besides the arguments,
+    see `holds`. ``equal``: two launches can differ only in their scalars and arrays. ``ends_nothing``: no
+    derivative ends in it (`tape.dead_paths`), so no launch has to be examined for that. ``arrays``, and the
+    ``scalars`` that indices depend on: positions of the arguments that decide which elements are accessed;
+    ``numbers``: positions of all scalars; ``templates``: whether there are template arguments. ``recomputable``:
+    the launch can be repeated on the memory from before it. ``keeps``: the launch saves values for its gradient.
+    ``constants``: memory without a gradient whose values, reals or integers, flow into the results or are
+    overwritten."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan

@@ -1,4 +1,4 @@
-"""The backward pass over recorded steps: runs their gradients, last first, each on the memory that its launch left."""
+"""Runs the backward pass over recorded steps: their gradients, last first, each on the memory that its launch left."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ After = Callable[[Step], None] | None
 
 @contextmanager
 def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
-    """A context manager around a reverse sweep: at its end, all memory that the sweep changes is restored, except for
-    gradients: from a copy or, if the budget has no room for a copy, by running all steps again. ``forget``: the sweep
-    drops what steps have saved."""
+    """Makes a ``with`` for a reverse sweep, after which all memory that the sweep changed, except for gradients, is
+    restored: from a copy or, if the budget has no room for a copy, by running all steps again. ``forget``: the
+    sweep drops what steps have saved."""
     account, limit = launches.account, launches.account.limit
     if launches.memory is None:
         account.limit = None

@@ -1,4 +1,4 @@
-"""A key of everything that a Python function reads: two calls with equal keys do the same.
+"""Makes a key of everything that a Python function reads: two calls with equal keys do the same.
 
 `environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and those
 lists, dicts and attributes whose names occur in their code, also within strings. If the code may read attributes by any

@@ -1,4 +1,4 @@
-"""What the next run of a program must do at each step so that the recording of its last run can be used again."""
+"""Says what the next run of a program must do at each step so that the recording of its last run can be used again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which memory a Tape tracks, and what it has saved of this memory for the gradients that need it."""
+"""Knows which memory a Tape tracks, and what the Tape has saved of it for the gradients that need it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Keeper:
         return Segment(self.steps).leaves()
 
     def number(self) -> None:
-        """Gives each step its index in the program."""
+        """Sets the index in the program of each recorded step."""
         for number, step in enumerate(self.leaves()):
             step.number = number
 
@@ -113,8 +113,9 @@ class Keeper:
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
     def room(self, nbytes: int, what: Callable[[], tuple[str, tuple[Label, ...]]]) -> Account:
-        """The account, if it has room for so many bytes. Otherwise, without a budget, raises QL2093, where ``what``
-        says what the bytes are needed for; with a budget that is too small, bytes are only counted from now on."""
+        """Returns the account if it has room for so many bytes. Otherwise it raises QL2093 if there is no budget
+        (``what`` says what the bytes are needed for); if the budget is too small, bytes are only counted from now
+        on."""
         account = self.account
         if not account.fits(nbytes):
             if self.memory is None:
@@ -240,7 +241,7 @@ class Keeper:
         self._count(Kept(tracked.name, tracked.reader, writer, tracked.span, written, *size))
 
     def _count(self, kept: Kept) -> None:
-        """Adds to the report."""
+        """Adds a saved value to the report."""
         known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
         if known is not kept:
             known.elements += kept.elements

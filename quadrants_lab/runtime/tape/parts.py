@@ -1,4 +1,4 @@
-"""Copies of a part of an array, saved before the part is overwritten, and the account of their bytes.
+"""Copies parts of arrays before they are overwritten, and accounts for the bytes of the copies.
 
 A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
 None. `put` restores them. `keep` copies the present values into this part, `again` into a new one. `changed` returns a

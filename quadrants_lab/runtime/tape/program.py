@@ -1,4 +1,5 @@
-"""`qd.ad.program`: records the launches of a Python function and repeats them without running the function.
+"""Implements `qd.ad.program`, which records the launches of a Python function and repeats them without running the
+function.
 
 A `Program` stores the launches of a call under a key of everything that the function reads. When a later call has the
 same key, the launches are repeated: one by one on the CPU, as one captured graph on CUDA. A function that reads or

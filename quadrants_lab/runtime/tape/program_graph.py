@@ -1,5 +1,5 @@
-"""The graph of a program under a Tape, as data: fields and launches, what a launch reads and writes, and what the Tape
-saved of a field because a launch overwrote it. Repeated launches are folded."""
+"""Makes the graph of a program under a Tape, as data: fields and launches, what each launch reads and writes, and
+what the Tape saved of a field because a launch overwrote it. Repeated launches are folded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LONGEST = 16  # the longest pattern, in steps, that is searched for
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """``length`` launches of the graph, from index ``first`` on, that are repeated ``times`` times."""
+    """A pattern that is drawn once: ``length`` launches, from index ``first`` on, that are repeated ``times``
+    times."""
 
     first: int
     length: int
@@ -47,7 +48,7 @@ class Use:
 
 @dataclass(slots=True)
 class ProgramGraph:
-    """``fields``: name -> whether it has a gradient."""
+    """The graph of a program. ``fields``: name -> whether it has a gradient."""
 
     launches: list[LaunchNode] = field(default_factory=list)
     fields: dict[str, bool] = field(default_factory=dict)

@@ -45,7 +45,7 @@ def reversible_steps(slots: int, often: int, own: float) -> int:
 
 
 def repetitions(steps: int, slots: int, own: float = 0.0) -> int:
-    """How often the step that is run most often has to be run."""
+    """How often the most repeated step has to run."""
     if slots == 1:
         return steps
     found = 1
@@ -55,14 +55,15 @@ def repetitions(steps: int, slots: int, own: float = 0.0) -> int:
 
 
 def first(steps: int, slots: int, own: float = 0.0) -> int:
-    """How many of the steps to run before the next state is saved; for at least 2 steps and 2 slots."""
+    """How many steps to run before the next state (all memory that steps need) is saved; for at least 2 steps and 2
+    slots."""
     often = max(2, repetitions(steps, slots, own))
     most = min(steps - 1, reversible_steps(slots, often - 1, own), steps - reversible_steps(slots - 1, often - 1, own))
     return max(most, steps - reversible_steps(slots - 1, often, own), 1)
 
 
 def repeats(steps: int, slots: int) -> int:
-    """The least number of steps that revolve runs in all."""
+    """The number of steps that the algorithm revolve runs in all, which is the least possible."""
     often = 0
     while comb(slots + often, slots) < steps:
         often += 1
@@ -124,7 +125,7 @@ def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], in
 
 
 def join_last(launches: Keeper) -> None:
-    """Joins the last two steps, if that is possible, even if there is room for both."""
+    """Joins the last two recorded steps to one segment if possible, even if the budget has room for both."""
     items = launches.steps
     if len(items) > 1 and items[-1].recomputable and items[-2].recomputable:
         last = items.pop()
@@ -173,13 +174,14 @@ def _share(launches: Keeper) -> float:
 
 
 def _slots(launches: Keeper, nbytes: int) -> int:
-    """For how many states, including the first one, there is room besides so many bytes."""
+    """For how many states (saved memory, including that before the first step) the budget has room besides so many
+    bytes."""
     assert launches.account.limit is not None
     return 1 + max(0, launches.account.limit - launches.own - nbytes) // launches.state
 
 
 def _units(launches: Keeper, cost: int) -> int:
-    """As how many states steps that save ``cost`` bytes count."""
+    """How many states take as much room as steps that save ``cost`` bytes."""
     return max(1, -(-cost // launches.state))
 
 

@@ -1,5 +1,5 @@
-"""The recorded launches of one call of a function on torch tensors. Their gradients run later, perhaps in another
-thread and perhaps more than once."""
+"""Holds the recorded launches of one call of a function on torch tensors. Their gradients run later, perhaps in
+another thread and perhaps more than once."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Recorded(Launches):
     # --- the gradient ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends recording when the function has returned. Later writes are found by `changed`."""
+        """Ends the recording when the function has returned. `changed` finds writes after this."""
         self._compare_counts()
         record_python_writes(self)
         self._unwatch()

@@ -125,7 +125,7 @@ class Launches(Keeper):
 
     @contextmanager
     def segment(self) -> Iterator[None]:
-        """A context manager: the steps recorded within it are one segment."""
+        """Makes a ``with`` whose recorded steps are one segment."""
         record_python_writes(self)
         if self.account.short:
             yield

@@ -1,5 +1,5 @@
-"""Launches that are repeated unchanged, without running the Python code that led to them. This file says under which
-circumstances they may be repeated, and captures them as a graph, which the device starts by one call of the driver."""
+"""Repeats launches unchanged, without running the Python code that led to them. It decides when this is allowed,
+and captures the launches as a graph, which the device starts by one call of the driver."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The report of a Tape: what it saved, what it recomputed, and why. It has one row for each step, in the order of the
-program.
+"""Makes the report of a Tape: what it saved, what it recomputed, and why. It has one row for each step, in the
+order of the program.
 
 Its text counts steps and stretches from 1, as launches are counted everywhere; its data have indices from 0.
 """
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``steps`` steps from index ``first`` on that were recomputed together. ``bytes``: the size of the memory saved
-    from before them."""
+    """A stretch of the program: ``steps`` steps, from index ``first`` on, that were recomputed together. ``bytes``:
+    the size of the memory saved from before them."""
 
     first: int
     steps: int
@@ -35,10 +35,10 @@ class Stretch:
 
 @dataclass(slots=True)
 class Report:
-    """``budget``: in bytes, None if there was none. ``kept_bytes``: the most bytes that were saved at a time.
-    ``made_again``: how many steps were recomputed. ``at_end``: whether all steps were run once more after the last
-    gradient, because there was no room for a copy of the final memory. ``ran``: the launches and gradients with their
-    times, if they were timed. In a notebook `widgets.timeline` shows it."""
+    """The report of a Tape. ``budget``: in bytes, None if there was none. ``kept_bytes``: the most bytes that were
+    saved at a time. ``made_again``: how many steps were recomputed. ``at_end``: whether all steps were run once
+    more after the last gradient, because there was no room for a copy of the final memory. ``ran``: the launches
+    and gradients with their times, if they were timed. In a notebook `widgets.timeline` shows it."""
 
     budget: int | None = None
     kept_bytes: int = 0
@@ -88,8 +88,8 @@ class Report:
 
 
 class Result(NamedTuple):
-    """What a Tape says of its last gradient: a function that makes the report, the most bytes that were saved at a
-    time, how many launches and writes from Python ran again, and what was saved, most bytes first."""
+    """What a Tape reports about its last gradient: a function that makes the report, the most bytes that were saved
+    at a time, how many launches and writes from Python ran again, and what was saved, most bytes first."""
 
     report: Callable[[], Report] = Report
     kept_bytes: int = 0

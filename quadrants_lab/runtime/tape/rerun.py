@@ -50,8 +50,8 @@ Way = tuple[Expected, Step, "Sequence[Part]", Found, "Sequence[Part]"]
 
 
 def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
-    """What may differ between two launches of a gradient: its numbers, and the memory of its arrays and of their
-    derivatives."""
+    """The arguments that may differ between two launches of a gradient: numbers, and the memory of arrays and of
+    their derivatives."""
     beside = () if summary.reverse is None else summary.reverse.gradient_args
     memories = [memory_of(args[n]) for n in summary.arrays]
     memories += [memory_of(derivative(args[n], of)) for n, of, _ in beside]
@@ -216,8 +216,8 @@ class Rerun(Recording):
         return value
 
     def _starts(self, at: int, changes: Sequence[Part], plan: Plan, args: tuple[Any, ...]) -> bool:
-        """Starts, as one graph, the copies of what the launch of step ``at`` overwrites, and the launch. Does nothing
-        and returns False if the device cannot capture them."""
+        """Starts the launch of step ``at`` as one graph, together with copies of the values that it overwrites.
+        Does nothing and returns False if the device cannot capture these as a graph."""
         known = self.parts.get(at)
         if known is None and at < MOST_GRAPHS and self.lends and not any(part.is_lent for part in changes):
             written = plan.written(args)
@@ -355,7 +355,7 @@ class Rerun(Recording):
         )
 
     def _run_straight(self) -> None:
-        """Runs the gradients, each by nothing but a call of its entry."""
+        """Runs the gradients, each only by a call of its entry (the start of its compiled code)."""
         for memory in self.written:
             memory.version += 1
         while self.launched:

@@ -1,5 +1,5 @@
-"""Stand-ins: saved copies that gradients read in place of the memory itself. Restoring a copy would take as long as
-making it took."""
+"""Lets gradients read saved copies (stand-ins) in place of the memory itself, because restoring a copy takes as
+long as making it took."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class StandIns:
         self.watched = bool(OBSERVERS.get())  # observers read the memory itself
 
     def after(self, parts: Sequence[Part]) -> list[Part]:
-        """Which of the parts to restore now, in this order: a part that was saved first is restored last. The other
-        parts are restored when they are needed."""
+        """The parts (saved copies) to restore now, in this order: a part that was saved first is restored last. The
+        other parts are restored when they are needed."""
         now: list[Part] = []
         for part in reversed(parts):
             if isinstance(part, (WholePart, DevicePart, CellPart)) and part.is_whole and not self.watched:
@@ -48,7 +48,8 @@ class StandIns:
         return now
 
     def before(self, summary: AccessSummary, args: Sequence[Any]) -> tuple[list[Whole], Found]:
-        """What to restore before the gradient of a launch, and which copies replace its buffers."""
+        """The copies to restore before the gradient of a launch, and the copies that the gradient reads in place of
+        its buffers."""
         if not self.parts or summary.reverse is None:
             return [], []
         now = [part for place in summary.used for part in self._needed(memory_at(place, args))]

@@ -1,4 +1,4 @@
-"""What a Tape records: steps, segments of steps that are recomputed, and the rows of its report."""
+"""Defines what a Tape records: steps, segments of steps that are recomputed, and the rows of its report."""
 
 from __future__ import annotations
 
@@ -334,7 +334,8 @@ Boxes = list[tuple[Memory, Region]]
 
 
 class Reads:
-    """Boxes around the elements that were read, by the id of the memory. ``grown``: how often the boxes grew."""
+    """Collects boxes (ranges along each axis) around the elements that were read, by the id of the memory.
+    ``grown``: how often the boxes grew."""
 
     def __init__(self) -> None:
         self.boxes: dict[int, list[Region]] = {}

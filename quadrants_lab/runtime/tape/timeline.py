@@ -1,5 +1,5 @@
-"""The timeline of a program under a Tape: when each launch and each gradient ran, and how many bytes the Tape had saved
-then, in the trace event format that Perfetto and chrome://tracing read
+"""Writes the timeline of a program under a Tape: when each launch and each gradient ran, and how many bytes the
+Tape had saved then, in the trace event format that Perfetto and chrome://tracing read
 (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU)."""
 
 from __future__ import annotations

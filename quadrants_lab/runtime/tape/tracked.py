@@ -1,4 +1,4 @@
-"""Memory that a Tape or a FwdMode tracks: it notices where Python and other libraries write to it between launches."""
+"""Tracks memory under a Tape or a FwdMode: notices where Python and other libraries write to it between launches."""
 
 from __future__ import annotations
 

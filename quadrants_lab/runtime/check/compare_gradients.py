@@ -1,4 +1,5 @@
-"""The gradient doctor: compares each gradient of recorded launches with finite differences and with forward mode.
+"""Compares each gradient of recorded launches with finite differences and with forward mode. This is the core of
+the gradient doctor, `qd.ad.check`.
 
 To compare with finite differences, all elements of a field are changed at once, along a direction whose elements are
 from 1/2 to 1 in size, by steps of several widths. Over a wide step the loss is not linear, and the change by a narrow

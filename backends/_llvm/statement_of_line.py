@@ -1,5 +1,6 @@
-"""Which IR statement each line of LLVM's output comes from. Each instruction gets a debug location whose line number is
-the id of its statement; LLVM preserves locations. The IR or assembly that comes out is shown without the locations."""
+"""Finds the IR statement that each line of LLVM's output comes from. Each instruction gets a debug location whose
+line number is the id of its statement; LLVM preserves locations. The IR or assembly that comes out is shown without
+the locations."""
 
 import re
 from collections.abc import Sequence
