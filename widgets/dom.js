@@ -15,6 +15,13 @@ const make = (tag, attributes = {}, ...children) => filled(document.createElemen
 /** An element of a drawing. */
 const sketch = (tag, attributes = {}, ...children) => filled(document.createElementNS(NS, tag), attributes, children);
 
+/** The data of an element, which it then no longer holds. */
+function given(x, name) {
+  const data = JSON.parse(x.dataset[name]);
+  x.removeAttribute(`data-${name}`);
+  return data;
+}
+
 const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);

@@ -38,9 +38,7 @@ function sizeOf(node, given, env, budget) {
 
 /** Makes the squares of an array's picture (`heatmap.py`) live: arrow keys and clicks choose one, whose value is
     shown. */
-function cells(host, hooks) {
-  const { rows, cols, size, ask, told } = JSON.parse(host.dataset.cells);
-  host.removeAttribute("data-cells");
+function cells(host, { rows, cols, size, ask, told }, hooks) {
   const image = host.querySelector("img"), now = host.querySelector(".now"), at = [0, 0];
   const frame = make("i", { class: "at" });
   async function choose(r, c) {
@@ -61,9 +59,8 @@ function cells(host, hooks) {
 }
 
 /** Makes `host` live: sliders, trees, and the bytes of each stack and of all stacks. */
-function whatIf(host) {
-  const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };
-  host.removeAttribute("data-sizes");
+function whatIf(host, data) {
+  const given = { leaf: {}, arrays: data.arrays };
   const text = (n) => Number.isNaN(n) ? "?" : n.toLocaleString("en");
   const holds = (s, depth) => s.bits ? Math.ceil(depth / 32) * 4 : depth * s.width;
   // no value of a leaf is known: what the launch had stands there

@@ -213,7 +213,8 @@ def test_a_page_computes_on_the_readers_numbers(wave: Path, show: Any) -> None:
     live.get_by_role("button", name="as recorded").click()
     right(3, np.linspace(0.1, 1.6, 16).astype(np.float32))
     browser.get_by_role("tab", name="Passes").wait_for()  # the inspector is below it
-    assert browser.evaluate("""() => [...document.querySelectorAll(".qdl button, .qdl select, .qdl input, .qdl canvas, .qdl .bars")]
+    assert browser.evaluate("""() =>
+      [...document.querySelectorAll(".qdl :is(button, select, input, canvas, .bars)")]
       .filter((x) => !(x.ariaLabel || x.textContent.trim() || x.labels?.[0]?.textContent.trim()))
       .map((x) => x.outerHTML)""") == []
 

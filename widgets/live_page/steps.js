@@ -98,9 +98,8 @@ class Steps {
     const root = this.host.querySelector(".stepper"), back = turn > 0 ? `, the reverse begins at step ${(turn + 1).toLocaleString("en")}` : "";
     root.prepend(make("p", { class: "answer" }, `iteration ${where || "of its own"}: ${events.length.toLocaleString("en")} steps${full ? " and more" : ""}${back}`));
     const data = { ...of, e: events, cut: full, turn, found: Math.min(this.at ?? Math.max(turn, 0), events.length - 1), below: of.names.map(() => 0) };
-    for (const key of ["html", "runs", "consts"]) delete data[key];
-    root.dataset.stepper = JSON.stringify(data);
-    for (const x of root.querySelectorAll("[data-lines]")) lines(x, { uid: "live", point() {} });
-    stepper(root, async () => "<p>a page has no room for more steps of an iteration; the notebook shows them all</p>");
+    root.removeAttribute("data-stepper");
+    for (const x of root.querySelectorAll("[data-lines]")) lines(x, given(x, "lines"), { uid: "live", point() {} });
+    stepper(root, data, async () => "<p>a page has no room for more steps of an iteration; the notebook shows them all</p>");
   }
 }
