@@ -331,7 +331,7 @@ def _tape(report: Report, limits: Limits) -> Tree:
 DRAWN: dict[str, Callable[[KernelView, Limits], Tree]] = {
     "source": lambda v, _: listing(v),
     "passes": passes,
-    "cfg": lambda v, _: graph.pane(v, "", ()) if v.graphs else (),
+    "cfg": lambda v, limits: () if not v.graphs else graph.pane(v, "", ()) if limits.graph else Block(muted(ELSEWHERE)),
     "stacks": lambda v, _: stacks.pane(v, "", ()),
     "sizes": lambda v, _: sizes_of(v),
     "steps": steps_of,
