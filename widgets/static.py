@@ -222,7 +222,7 @@ def static_html(view: CellView, uid: str = "") -> str:
             html = pen.write(empty(f"this pane failed: {type(e).__name__}: {e}"))
         said = "" if pane == "source" else PANES[pane].answer(kernel)
         title: Tree = [bold("Source" if pane == "source" else PANES[pane].title), f" – {said}" if said else ""]
-        return pen.folded(pen.write(title), html, pane == opened) if html else ""
+        return pen.folded(Static().write(title), html, pane == opened) if html else ""
 
     checked = next((k.check for k in view.kernels if k.check), None)
     body = Static().write(verdict.verdict(checked[0])) if checked and view.open != "steps" else ""
