@@ -136,8 +136,7 @@ class Panel {
     const plot = new Plot(a.shape, BLUE, a.name);
     this.plots.push([plot, () => this.values[n] ?? this.starts[n]]);
     plot.input = n;
-    const box = make("div", { class: "array" }, make("div", { class: "head" }, make("code", {}, a.name),
-      make("span", { class: "ms" }, `${a.dtype}[${a.shape.join(", ")}]`), pick, again), plot.host);
+    const box = this.figure(plot, a.name, `${a.dtype}[${a.shape.join(", ")}]`, "", pick, again);
     if (isFloat(a.dtype) && size <= MOST_HANDLES && !plot.picture) box.append(this.handles(a, n, plot, size));
     this.inputs.append(box);
     this.resets.push(() => { pick.value = "recorded"; again.hidden = true; });
@@ -248,7 +247,8 @@ class Panel {
     if (why) this.results.append(make("p", { class: "ms" }, why));
   }
 
-  figure(plot, title, note, kind = "") {
+  /** A plot under its title; the value under the pointer stands beside that. */
+  figure(plot, title, note, kind, ...more) {
     const point = make("span", { class: "ms point" });
     plot.host.addEventListener("pointermove", (e) => {
       const values = plot.values;
@@ -262,7 +262,7 @@ class Panel {
       if (values[k] !== undefined) point.textContent = `[${place(plot.shape, k).join(", ")}] = ${digits(values[k])}`;
     });
     plot.host.addEventListener("pointerleave", () => { point.textContent = ""; });
-    return make("div", { class: `array ${kind}` }, make("div", { class: "head" }, make("code", {}, title), make("span", { class: "ms" }, note), point), plot.host);
+    return make("div", { class: `array ${kind}` }, make("div", { class: "head" }, make("code", {}, title), make("span", { class: "ms" }, note), ...more, point), plot.host);
   }
 
   moreViews() {
