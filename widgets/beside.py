@@ -164,7 +164,8 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
         texts = ("–" if x is None else x.text for x in (one, two))
         rows.append([name, *(Word(text, kind) if kind else text for text in texts), _apart(a, one, b, two)])
     listings = {what: (x, b.listings()[what]) for what, x in a.listings().items() if what in b.listings()}
-    said = Block(f"{a.name} beside {b.name}: {_said(a, left, b, right, 'source' in listings)}.", "answer")
+    name = a.name.replace("the last", "The last", 1) if a.name.startswith("the last") else a.name
+    said = Block(f"{name} beside {b.name}: {_said(a, left, b, right, 'source' in listings)}.", "answer")
     table = Table(("", a.name, b.name, ""), rows, right=(3,))
     if not prefix:
         both = [(_title(what), x(), y()) for what, (x, y) in listings.items()]

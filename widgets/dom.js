@@ -18,6 +18,13 @@ const sketch = (tag, attributes = {}, ...children) => filled(document.createElem
 /** The element with the focus in the tree of x. In a shadow root, the document knows only the root's host. */
 const focused = (x) => x.getRootNode().activeElement;
 
+/** The data of an element, which it then no longer holds. */
+function given(x, name) {
+  const data = JSON.parse(x.dataset[name]);
+  x.removeAttribute(`data-${name}`);
+  return data;
+}
+
 const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);

@@ -47,10 +47,9 @@ function taken([x, y, w, h, title, svg, line, rest]) {
 }
 
 /** Makes `host` live. `hooks.point` is called with what the user points at. */
-function graph(host, hooks) {
-  const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
+function graph(host, data, hooks) {
+  const id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
   const nodes = data.nodes.map(taken), beside = data.edges.some((e) => BESIDE.includes(e[0]));
-  host.removeAttribute("data-graph");
   const svg = sketch("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
   const layer = (...inner) => sketch("g", { role: "presentation" }, ...inner);
   const base = layer(), tinted = layer(), detail = layer(), world = layer(base, tinted, detail);

@@ -97,7 +97,7 @@ def picture(view: ArrayView, at: int) -> Tree:
     assert p is not None
     values, known = p.values[at], np.isfinite(p.values[at])
     rows, cols = values.shape
-    side, (low, high) = _square(rows, cols), scale(values, p.signed)
+    (wide, tall), (low, high) = _square(rows, cols), scale(values, p.signed)
     name = f"{view.name}[{', '.join([*map(str, _leading(p, at)), *':' * min(len(p.shape), 2)])}]"
     what = "; each slice has its own scale" if len(p.slices) > 1 and low < high else ""
     what += "" if p.block == (1, 1) else f"; a square is the mean of {p.block[0]} × {p.block[1]} elements"
@@ -107,15 +107,17 @@ def picture(view: ArrayView, at: int) -> Tree:
     bar = Picture(colours, uri=_png(np.arange(0, 255, 2, dtype=np.uint8)[None], _palette(p.signed)), style=BAR)
     same = f"= {low:.4g} everywhere" if known.any() else ""
     ends: Tree = [f"{low:.4g} ", bar, f" {high:.4g}"] if low < high else same
-    place = f"display:block;width:{cols * side}px;height:{rows * side}px;{SHARP}"
+    place = f"display:block;width:{cols * wide}px;height:{rows * tall}px;{SHARP}"
     return [
         Picture(alt, uri=_uri(values, low, high, p.signed), style=place),
         Block([f"{name} ", ends, lost, what], "foot"),
     ]
 
 
-def _square(rows: int, cols: int) -> int:
-    return max(1, min(LARGEST, WIDE // cols, HIGH // rows))
+def _square(rows: int, cols: int) -> tuple[int, int]:
+    """The width and the height of a square. In a single row the pointer needs some height, so that a square is none."""
+    side = max(1, min(LARGEST, WIDE // cols, HIGH // rows))
+    return side, LARGEST if rows == 1 else side
 
 
 def _uri(values: npt.NDArray[np.float32], low: float, high: float, signed: bool) -> str:

@@ -100,7 +100,7 @@ export function mount(host, shape, ask) {
     parts = parts.filter((x) => panel.contains(x.host));
     for (const [name, start] of Object.entries({ lines, graph, timeline, sizes: whatIf, cells })) {
       for (const x of part.querySelectorAll(`[data-${name}]`)) {
-        const made = start(x, hooks);
+        const made = start(x, given(x, name), hooks);
         if (made) parts.push(made); // it can be marked and searched
       }
     }
@@ -110,7 +110,7 @@ export function mount(host, shape, ask) {
       const items = itemsOf(group);
       if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
     }
-    for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, ask);
+    for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, given(x, "stepper"), ask);
     for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
     for (const x of part.querySelectorAll("[data-from]")) {
       const { from, to, told } = x.dataset;

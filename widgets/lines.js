@@ -85,10 +85,9 @@ function rowsOf(data, unified, open) {
 }
 
 /** Makes `host` live. `hooks.point(mark, pinned)` is called with what the user points at. */
-function lines(host, hooks) {
-  const data = parsed(JSON.parse(host.dataset.lines)), label = host.getAttribute("aria-label"),
+function lines(host, listing, hooks) {
+  const data = parsed(listing), label = host.getAttribute("aria-label"),
     id = `${hooks.uid}-${lines.serial = (lines.serial ?? 0) + 1}`;
-  host.removeAttribute("data-lines");
   const two = !!data.h, ROW = 1.25 * parseFloat(getComputedStyle(document.documentElement).fontSize);
   if (two) data.r = parsed(data.r);
   const [pad, body, ruler, scroller] = ["pad", "rows", "ruler", "scroller"].map((name) =>

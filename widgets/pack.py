@@ -70,23 +70,22 @@ def offered(
     then the answers that panes load at once, then all other requests in the answers. If ``most`` is given, leaves out
     comparisons of passes, and large panes of kernels with more than ``most`` statements. If `ONLY_READY` is set,
     requests that would have to wait come last, after ``wait``, or are left out."""
-    todo = [
+    first: list[str] = []
+    panes = [
         f"{k}/{pane}"
         for pane in sorted(known(view), key=lambda pane: (pane != view.open, pane in LAST))
         for k, kernel in enumerate(view.kernels)
         if pane not in LARGE or _statements(kernel) <= most
     ]
-    todo += [step for k in view.kernels[:1] if k.check for step in k.check[1] if step]
-    done: set[str] = set()
-    panes, at = len(todo), 0
-    late: list[str] = []
-    while at < len(todo) or (late and wait):
-        if at == len(todo) and wait:
+    panes += [step for k in view.kernels[:1] if k.check for step in k.check[1] if step]
+    loads, others, late, done = list[str](), list[str](), list[str](), set[str]()
+    while queue := first or panes or loads or others or (late if wait else []):
+        if queue is late and wait:
             wait()
-            todo, wait = todo + late, None
+            others, wait = list(late), None
             done.difference_update(late)
-        request, at = todo[at], at + 1
-        if request in done:
+            continue
+        if (request := queue.pop(0)) in done:
             continue
         done.add(request)
         if wait and PANES[request.split("/")[1]].of_code:
@@ -101,13 +100,10 @@ def offered(
         yield request, write(tree)
         statements = _statements(view.kernels[int(request.partition("/")[0])])
         if _is_pane(request) and statements <= most:
-            if len(done) == 1:
-                todo[1:1] = (ir := [r for r in loaded if r.endswith("/ir")])
-                panes += len(ir)
-            todo[panes:panes] = loaded
-            panes += len(loaded)
+            first += [r for r in loaded if r.endswith("/ir")] if len(done) == 1 else []
+            loads += loaded
         page = most == sys.maxsize and statements <= MOST_KEPT_STATEMENTS
-        todo += [r for r in (*loaded, *asked) if page or not re.search("/since/|/beside/.*/(IR|code)-", r)]
+        others += [r for r in (*loaded, *asked) if page or not re.search("/since/|/beside/.*/(IR|code)-", r)]
 
 
 def _is_pane(request: str) -> bool:

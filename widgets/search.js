@@ -14,20 +14,15 @@ const HELP = [
   ["?", "these keys; Escape closes them"],
 ];
 
-/** Shows the keys as a dialog over `root`; restores the focus when it closes. */
+/** Shows the keys in a dialog; Escape, the button and a click beside it close it. */
 function help(root) {
-  if (root.querySelector(".keys")) return;
-  const back = focused(root);
-  const close = () => { box.remove(); back?.focus?.(); };
   const rows = HELP.map(([k, v]) => make("tr", {}, make("th", { scope: "row" }, k), make("td", {}, v)));
-  const end = make("button", { type: "button", class: "ch", click: close }, "close");
-  const box = make("div", {
-    class: "keys", role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1",
-    keydown: (e) => { pressed(e, { Escape: close, Tab: () => end.focus() }); e.stopPropagation(); },
-    focusout: (e) => { if (e.relatedTarget && !box.contains(e.relatedTarget)) box.remove(); },
-  }, make("h4", {}, "Keys"), make("table", { class: "tb" }, make("tbody", {}, ...rows)), end);
+  const box = make("dialog", {
+    class: "keys", "aria-label": "Keys", closedby: "any", close: () => box.remove(), keydown: (e) => e.stopPropagation(),
+  }, make("h4", {}, "Keys"), make("table", { class: "tb" }, make("tbody", {}, ...rows)),
+    make("button", { type: "button", class: "ch", click: () => box.close() }, "close"));
   root.append(box);
-  box.focus();
+  box.showModal();
 }
 
 /** Marks elements outside of listings and graphs that contain the text; returns functions that scroll to

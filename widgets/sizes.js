@@ -38,15 +38,13 @@ function sizeOf(node, given, env, budget) {
 
 /** Makes the squares of an array's picture (`heatmap.py`) live: arrow keys and clicks choose one, whose value is
     shown. */
-function cells(host, hooks) {
-  const { rows, cols, size, ask, told } = JSON.parse(host.dataset.cells);
-  host.removeAttribute("data-cells");
+function cells(host, { rows, cols, size: [width, height], ask, told }, hooks) {
   const image = host.querySelector("img"), now = host.querySelector(".now"), at = [0, 0];
   const frame = make("i", { class: "at" });
   async function choose(r, c) {
     [at[0], at[1]] = [Math.min(Math.max(r, 0), rows - 1), Math.min(Math.max(c, 0), cols - 1)];
-    const [top, left] = at.map((n) => `${n * size}px`);
-    Object.assign(frame.style, { top, left, width: `${size}px`, height: `${size}px` });
+    const [top, left, wide, tall] = [at[0] * height, at[1] * width, width, height].map((n) => `${n}px`);
+    Object.assign(frame.style, { top, left, width: wide, height: tall });
     host.append(frame);
     const place = at.join("/"), here = () => place === at.join("/");
     const html = told?.[at[0] * cols + at[1]] ?? await hooks.ask(`${ask}/${place}`, (meanwhile) => {
@@ -54,16 +52,15 @@ function cells(host, hooks) {
     });
     if (here()) now.innerHTML = html;
   }
-  image.addEventListener("click", (e) => choose(Math.floor(e.offsetY / size), Math.floor(e.offsetX / size)));
+  image.addEventListener("click", (e) => choose(Math.floor(e.offsetY / height), Math.floor(e.offsetX / width)));
   const by = (r, c) => () => frame.isConnected ? choose(at[0] + r, at[1] + c) : choose(0, 0);
   const keys = { ArrowUp: by(-1, 0), ArrowDown: by(1, 0), ArrowLeft: by(0, -1), ArrowRight: by(0, 1) };
   host.addEventListener("keydown", (e) => pressed(e, keys));
 }
 
 /** Makes `host` live: sliders, trees, and the bytes of each stack and of all stacks. */
-function whatIf(host) {
-  const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };
-  host.removeAttribute("data-sizes");
+function whatIf(host, data) {
+  const given = { leaf: {}, arrays: data.arrays };
   const text = (n) => Number.isNaN(n) ? "?" : n.toLocaleString("en");
   const holds = (s, depth) => s.bits ? Math.ceil(depth / 32) * 4 : depth * s.width;
   // no value of a leaf is known: what the launch had stands there

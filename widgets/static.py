@@ -225,7 +225,7 @@ def static_html(view: CellView, uid: str = "") -> str:
             html = pen.write(empty(f"this pane failed: {type(e).__name__}: {e}"))
         said = "" if pane == "source" else PANES[pane].answer(kernel)
         title: Tree = [bold("Source" if pane == "source" else PANES[pane].title), f" – {said}" if said else ""]
-        return pen.folded(pen.write(title), html, pane == opened) if html else ""
+        return pen.folded(Static().write(title), html, pane == opened) if html else ""
 
     checked = next((k.check for k in view.kernels if k.check), None)
     body = Static().write(verdict.verdict(checked[0])) if checked and view.open != "steps" else ""
@@ -334,7 +334,7 @@ def _tape(report: Report, limits: Limits) -> Tree:
 DRAWN: dict[str, Callable[[KernelView, Limits], Tree]] = {
     "source": lambda v, _: listing(v),
     "passes": passes,
-    "cfg": lambda v, _: graph.pane(v, "", ()) if v.graphs else (),
+    "cfg": lambda v, limits: () if not v.graphs else graph.pane(v, "", ()) if limits.graph else Block(muted(ELSEWHERE)),
     "stacks": lambda v, _: stacks.pane(v, "", ()),
     "sizes": lambda v, _: sizes_of(v),
     "steps": steps_of,

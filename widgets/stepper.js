@@ -58,7 +58,7 @@ const reveal = (x) => {
 };
 
 /** Makes the element with `data-stepper` live. */
-function stepper(root, ask) {
+function stepper(root, whole, ask) {
   let data, end, at = 0, frame, known = -1, playing = 0, speed = 4, score = [0, 0], asking = null, waits = 0,
     fetched = 0;
   const plots = new Set(), drawn = new Map(), rows = new Map(), find = (q) => root.querySelector(q);
@@ -165,7 +165,7 @@ function stepper(root, ask) {
   // --- controls --------------------------------------------------------------------------------------------
   const button = (text, label, click) =>
     make("button", { type: "button", class: "ch", title: label, "aria-label": label, click }, text);
-  const { back: reverse, n: stacks } = JSON.parse(root.dataset.stepper), keys = {};
+  const { back: reverse, n: stacks } = whole, keys = {};
   for (const [id, text, key, label] of STEPS) {
     keys[key] = () => move(id);
     if (id === "turn" ? !reverse : !stacks && (id === "push" || id === "pop")) continue;
@@ -355,8 +355,7 @@ function stepper(root, ask) {
     for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d", `M${across(at).toFixed(1)},0V${HIGH}`);
   }
 
-  take(JSON.parse(root.dataset.stepper));
-  root.removeAttribute("data-stepper");
+  take(whole);
   if (end < data.first) { now.textContent = "nothing runs in this iteration"; return; }
   root.querySelectorAll(".stk .nm").forEach((x, k) => {
     for (const kind of ["push", "pop"]) {

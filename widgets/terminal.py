@@ -81,13 +81,14 @@ class _Pen:
         match tree:
             case str():
                 self.text.append(tree, style)
-            case Word(body, "chip"):
-                self.draw([body, "  "], style)
             case Word(body, kind):
                 self.draw("\n" if kind == "br" else body, f"{style} {_STYLES.get(kind, '')}".strip())
+                self.text.append("   " * (kind == "chip"))
             case Block(_, "noop"):
                 pass
             case Block(body, kind):
+                self.end_line()
+                self.parts += [Text()] if kind == "h4" and self.parts else []  # a blank line
                 self.line(body, f"{style} {_STYLES.get(kind, '')}".strip())
             case Fold(title, body):
                 self.line(title, style)

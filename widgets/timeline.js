@@ -13,9 +13,8 @@ function inSeconds(s) {
 }
 
 /** Makes `host` live. */
-function timeline(host, hooks) {
-  const data = JSON.parse(host.dataset.timeline), { tracks, names, colours, timed, cuts } = data;
-  host.removeAttribute("data-timeline");
+function timeline(host, data, hooks) {
+  const { tracks, names, colours, timed, cuts } = data;
   const bars = data.bars.map(([track, begin, end, name, kept, of], n) => ({ n, track, begin, end, name, kept, of }));
   const back = new Map(bars.filter((b) => b.of >= 0).map((b) => [b.of, b.n]));
   const rows = tracks.map((_, t) => bars.filter((b) => b.track === t).sort((a, b) => a.begin - b.begin));

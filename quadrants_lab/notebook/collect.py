@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import median
 from types import MappingProxyType
@@ -23,7 +23,6 @@ from quadrants_lab.autodiff.explain import on_stacks, unstacked
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.deep_recursion import deeply_recursive
-from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
@@ -44,7 +43,7 @@ from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.inspect import schedules
 from quadrants_lab.runtime.record.launch_data import MOST_BYTES, keep_last
 from quadrants_lab.runtime.record.recorder import Recorder, Times
-from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
+from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.widgets import model
 from quadrants_lab.widgets.code import backends, bytes_of
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
@@ -60,7 +59,8 @@ FRONT_END = "The front end: the Python function as IR, loops and branches as the
 
 RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView] = WeakKeyDictionary()
 """Forward dispatcher of a living kernel -> its last recorded view."""
-LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[Told]]] = WeakKeyDictionary()
+LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[Callable[[], model.LaunchView]]]]
+LAUNCHES = WeakKeyDictionary()
 """Forward dispatcher -> the steps and the launches of a recording of which no view was made."""
 
 
@@ -69,9 +69,8 @@ def remember(recorder: Recorder) -> None:
     are not kept."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner.root, None)
-        launches = [Told.of(record) for record in records.values()]
         steps = steps_view(records, owner.of.source.file, recorder.past)
-        LAUNCHES[owner.root] = steps, [x if x.nbytes <= MOST_BYTES else x.without_data() for x in launches]
+        LAUNCHES[owner.root] = steps, [noted(record, most=MOST_BYTES) for record in records.values()]
 
 
 @contextmanager
@@ -157,13 +156,12 @@ def kernel_view(
         view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
             record = records[mode]
-            view.launches.append(
-                launch_view(Told.of(record, times), compared.get(record.number, []), _roofline(record, times))
-            )
+            near = _roofline(record, times)
+            view.launches.append(noted(record, times, compared.get(record.number, []), near)())
     view.steps = steps_view(records, file, past)
     owners = {r.plan.owner for r in records.values()}
     for record in [r for r in past if r.plan.owner in owners][-MOST_PAST:]:
-        view.past.append((f"launch {record.launch}, {MODES[record.mode]}", launch_view(Told.of(record))))
+        view.past.append((f"launch {record.launch}, {MODES[record.mode]}", noted(record)()))
     gradient = plans.get("reverse") or plans.get("both")
     if gradient is not None and gradient.stacks is not None:
         _add_stacks(view, gradient, records.get("reverse"))
@@ -325,54 +323,34 @@ def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, f
     return rows, took
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a view shows of a launch. It holds no reference to the kernel, which may be deleted before somebody asks for
-    the view. ``warm``, ``times``: see `_times`."""
+def noted(
+    record: LaunchRecord, times: Mapping[int, Times] = MappingProxyType({}), compared: Sequence[model.BackendRun] = (),
+    near: model.Lazy[model.RooflineView] | None = None, most: float = math.inf,
+) -> Callable[[], model.LaunchView]:  # fmt: skip
+    """A function that makes the view of a launch: its arguments and arrays, first those that the kernel wrote, then
+    those that it only read. The function keeps no reference to the kernel, which may be deleted before somebody asks
+    for the view, and no arrays of more than ``most`` bytes together."""
+    plan, given, returned = record.plan, dict(record.scalars), record.returned
+    rows, warm = _times(record, times.get(id(plan.compiled)))
+    mode, took, where, schedule = MODES[record.mode], record.seconds, place(record), schedules(plan)
+    mode += " (failed)" if record.failed else ""
+    buffers, inputs, outputs = plan.kernel.buffers, record.inputs or {}, record.outputs or {}
+    if large := sum(a.nbytes for a in (*inputs.values(), *outputs.values())) > most:
+        inputs = outputs = {}
+    lost = large or record.inputs is None or record.outputs is None
+    note = NOT_KEPT if lost else ROUNDED if record.rounded else ""
 
-    mode: str
-    seconds: float
-    warm: float
-    times: list[tuple[str, float]]
-    place: str
-    schedule: list[tuple[str, str]]
-    note: str
-    scalars: Mapping[str, Any]
-    buffers: Mapping[str, Buffer]
-    inputs: Arrays
-    outputs: Arrays
-    returned: Mapping[str, Any]
+    def make() -> model.LaunchView:
+        read = {name: array for name, array in inputs.items() if name not in outputs}
+        numbers = [(name, number(array[()])) for name, array in read.items() if array.ndim == 0]
+        arguments = [*((name, str(value)) for name, value in given.items()), *numbers]
+        arrays = results(buffers, outputs, returned)
+        arrays += [array_view(name, buffers[name].dtype, a, "read") for name, a in read.items() if a.ndim]
+        return model.LaunchView(
+            mode, took, arguments, arrays, note, where, list(compared), rows, near, schedule, warm
+        )
 
-    @classmethod
-    def of(cls, record: LaunchRecord, times: Mapping[int, Times] = MappingProxyType({})) -> Told:
-        plan = record.plan
-        rows, warm = _times(record, times.get(id(plan.compiled)))
-        mode = MODES[record.mode] + (" (failed)" if record.failed else "")
-        lost = record.inputs is None or record.outputs is None
-        note = NOT_KEPT if lost else ROUNDED if record.rounded else ""
-        data = record.scalars, plan.kernel.buffers, record.inputs or {}, record.outputs or {}, record.returned
-        return cls(mode, record.seconds, warm, rows, place(record), schedules(plan), note, *data)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in (*self.inputs.values(), *self.outputs.values()))
-
-    def without_data(self) -> Told:
-        return replace(self, note=NOT_KEPT, inputs={}, outputs={})
-
-
-def launch_view(
-    x: Told, compared: Sequence[model.BackendRun] = (), near: model.Lazy[model.RooflineView] | None = None
-) -> model.LaunchView:
-    """The arguments and arrays of a launch: first the arrays that the kernel wrote, then those that it only read."""
-    read = {name: array for name, array in x.inputs.items() if name not in x.outputs}
-    given = [*((name, str(value)) for name, value in x.scalars.items()),
-             *((name, number(array[()])) for name, array in read.items() if array.ndim == 0)]  # fmt: skip
-    arrays = results(x.buffers, x.outputs, x.returned)
-    arrays += [array_view(name, x.buffers[name].dtype, a, "read") for name, a in read.items() if a.ndim]
-    return model.LaunchView(
-        x.mode, x.seconds, given, arrays, x.note, x.place, list(compared), x.times, near, x.schedule, x.warm
-    )
+    return make
 
 
 def _roofline(record: LaunchRecord, times: Mapping[int, Times]) -> model.Lazy[model.RooflineView] | None:
@@ -391,7 +369,7 @@ def last_view(kernel: Kernel) -> model.KernelView | None:
         return None
     view = kernel_view(plans, {}, {})
     view.steps, launches = LAUNCHES.get(kernel.dispatcher, (view.steps, []))
-    view.launches = list(map(launch_view, launches))
+    view.launches = [make() for make in launches]
     return view
 
 

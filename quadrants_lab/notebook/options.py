@@ -5,7 +5,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -14,41 +14,33 @@ from IPython.core.error import UsageError
 from quadrants_lab.lang.elsewhere import closest
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of the magic. ``value``: the kind of its argument, for help and completion: "arch", "loss",
-    "count", or "" for a switch."""
-
-    flag: str
-    value: str
-    help: str
-
-
-OPTIONS = (
-    Option("--arch", "arch", "backends, with commas: on the first a session starts; the others repeat the launches"),
-    Option("--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"),
-    Option("--check", "", "with --grad: compare each gradient with finite differences of the loss"),
-    Option("--shards", "count", "of a cell that ends in fn(params, data): cut the data into so many parts, which run "
-           "on workers, and compare the sum of their gradients with the gradient of the whole"),
-    Option("--time", "", "launch again, unrecorded, and report the median time"),
-    Option("--live", "", "show a panel in which kernels and gradients run in the browser, on numbers that you change"),
-    Option("--quiet", "", "show no inspector"),
-    Option("--open", "pane", "show this pane of the inspector first, for instance stacks or tape"),
-    Option("--release", "", "leave out the checks of indices and the asserts"),
-)  # fmt: skip
+def _option(default: Any, help: str, value: str = "") -> Any:
+    """``value``: kind of the argument, for help and completion: "arch", "loss", "count", "pane", or "" for a switch."""
+    return field(default=default, metadata={"value": value, "help": help})
 
 
 @dataclass(frozen=True, slots=True)
 class CellOptions:
-    arch: tuple[str, ...] = ()
-    grad: str = ""
-    shards: int = 0
-    check: bool = False
-    time: bool = False
-    quiet: bool = False
-    live: bool = False
-    release: bool = False
-    open: str = ""
+    arch: tuple[str, ...] = _option(
+        (), "backends, with commas: on the first a session starts; the others repeat the launches", "arch"
+    )
+    grad: str = _option("", "differentiate this field (0-d, floating, with a grad) by all launches of the cell", "loss")
+    check: bool = _option(False, "with --grad: compare each gradient with finite differences of the loss")
+    shards: int = _option(
+        0, "of a cell that ends in fn(params, data): cut the data into so many parts, which run on workers, and "
+        "compare the sum of their gradients with the gradient of the whole", "count"
+    )  # fmt: skip
+    time: bool = _option(False, "launch again, unrecorded, and report the median time")
+    live: bool = _option(
+        False, "show a panel in which kernels and gradients run in the browser, on numbers that you change"
+    )
+    quiet: bool = _option(False, "show no inspector")
+    open: str = _option("", "show this pane of the inspector first, for instance stacks or tape", "pane")
+    release: bool = _option(False, "leave out the checks of indices and the asserts")
+
+
+# flag -> kind of its argument, and help
+OPTIONS = {f"--{x.name}": (str(x.metadata["value"]), str(x.metadata["help"])) for x in fields(CellOptions)}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,15 +50,15 @@ class _Parser(argparse.ArgumentParser):
 
 def usage() -> str:
     """The help text, with one line for each option."""
-    rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<15} {o.help}" for o in OPTIONS]
+    rows = [f"  {f'{flag} {value.upper()}'.rstrip():<15} {help}" for flag, (value, help) in OPTIONS.items()]
     return "\n".join(["%%qdkernel takes:", *rows])
 
 
 def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOptions:
     """The options on a magic's line; UsageError with the list of options, or of arches, for a wrong line."""
     parser = _Parser(prog="%%qdkernel", add_help=False, allow_abbrev=False)
-    for o in OPTIONS:
-        parser.add_argument(o.flag, **{"default": ""} if o.value else {"action": "store_true"})  # type: ignore[arg-type]
+    for flag, (value, _) in OPTIONS.items():
+        parser.add_argument(flag, **{"default": ""} if value else {"action": "store_true"})  # type: ignore[arg-type]
     parser.add_argument("--help", "-h", action="store_true")
     try:
         words = shlex.split(re.sub(r",\s+", ",", line), comments=True)
@@ -74,7 +66,7 @@ def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOp
         raise UsageError(f"cannot read the options: {e}") from None
     given, unknown = parser.parse_known_args(words)
     if unknown:
-        close = closest(unknown[0], [o.flag for o in OPTIONS])
+        close = closest(unknown[0], list(OPTIONS))
         parser.error(f"{unknown[0]}: no such option" + (close and f"; did you mean {close}?"))
     if given.help:
         raise UsageError(usage())
@@ -107,8 +99,8 @@ def candidates(line: str, names: Names) -> list[str]:
     elif magic == "%qdstep":
         found = () if flag in STEP_FLAGS else STEP_FLAGS
     elif magic == "%%qdkernel" and len(words) > 1:
-        kind = next((o.value for o in OPTIONS if o.flag == flag), "")
-        found = names(kind) if kind else [o.flag for o in OPTIONS if o.flag not in words[:-1]]
+        kind, _ = OPTIONS.get(flag, ("", ""))
+        found = names(kind) if kind else [option for option in OPTIONS if option not in words[:-1]]
     *before, last = last.split(",")
     return [f for f in found if f.startswith(last) and f not in before]
 

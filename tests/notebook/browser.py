@@ -37,10 +37,10 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def offline(browser: Browser, width: int = 1300, height: int = 900) -> tuple[Page, list[str]]:
+def offline(browser: Browser, width: int = 1300, height: int = 900, theme: Any = "light") -> tuple[Page, list[str]]:
     """A page without network; and a list of what it says to the console, and of what it asks of other hosts."""
     view: Any = {"width": width, "height": height}
-    page, said = browser.new_context(offline=True, viewport=view, color_scheme="light").new_page(), list[str]()
+    page, said = browser.new_context(offline=True, viewport=view, color_scheme=theme).new_page(), list[str]()
     page.set_default_timeout(60_000)
     page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda e: said.append(str(e)))

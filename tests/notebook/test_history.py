@@ -100,14 +100,15 @@ def seen(values) -> ArrayView:
 
 @pytest.mark.parametrize(("shape", "slices", "block", "square", "says"), [
     ((3,), 1, (1, 1), "48px;height:16px", "a[2] = 1"),
-    ((1000,), 1, (1, 8), "250px;height:2px", "mean of a[992:1000] = 0.992993"),
+    ((1000,), 1, (1, 8), "250px;height:16px", "mean of a[992:1000] = 0.992993"),
     ((5, 7), 1, (1, 1), "112px;height:80px", "a[4, 6] = 1"),
     ((300, 400), 1, (5, 5), "240px;height:180px", "mean of a[295:300, 395:400] = 0.986633"),
     ((2, 3, 4), 2, (1, 1), "64px;height:48px", "a[1, 2, 3] = 1"),
     ((2, 2, 3, 4), 4, (1, 1), "64px;height:48px", "a[1, 1, 2, 3] = 1"),
 ])  # fmt: skip
 def test_a_picture_of_any_array(shape, slices, block, square, says):
-    """Squares are square, the last one is the last element, and what is not finite is told."""
+    """Squares are square but in a single row, which is as high as a pointer needs; the last one is the last element,
+    and what is not finite is told."""
     values = np.linspace(-1, 1, int(np.prod(shape))).reshape(shape)
     values.flat[1] = np.nan
     view = seen(values)

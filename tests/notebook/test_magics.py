@@ -453,7 +453,7 @@ def test_a_quiet_cell_makes_no_view(cell, shell, monkeypatch):
         raise AssertionError("a view was made")
 
     with monkeypatch.context() as patch:
-        for name in ("launch_view", "kernel_view", "array_view"):
+        for name in ("results", "kernel_view", "array_view"):
             patch.setattr(collect, name, refused)
         assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()\nNone").ok
     forward, gradient = show(shell.user_ns["wave"]).view.kernels[0].launches

@@ -76,7 +76,7 @@ def test_two_kernels_edits_and_backends_stand_side_by_side(view):
     menu = re.findall(r'data-req="0/beside/(\w+)"', render(both, "0/beside"))
     assert menu[:4] == ["edit", "launch0", "metal", "kernel1"]
     said = [text_of(render(both, f"0/beside/{key}")) for key in menu[:4]]
-    assert re.search(r"the last edit beside this edit: forward as long;.*; the source is another", said[0])
+    assert re.search(r"The last edit beside this edit: forward as long;.*; the source is another", said[0])
     assert re.search(r"n, forward\s*7\s*50\s*differs", said[1])
     assert re.search(r"launch, forward\s*12 µs\s*200 µs\s*16.7 times as long", said[2])
     assert re.search(r"cpu beside metal: forward 16.7 times as long", said[2])
@@ -233,8 +233,9 @@ def test_a_static_copy_sets_text_to_the_left_and_numbers_to_the_right():
         ("th", " align=left style=text-align:left"), ("th", " align=right"),
         ("td", " style=text-align:left"), ("td", " align=right"),
     ]  # fmt: skip
-    plain = Static(LIMITS[-1]).write(chips([("front end", "1 ms"), ("driver", "2 ms")]))
-    assert text_of(plain).split() == "· front end 1 ms · driver 2 ms".split()
+    two = chips([("front end", "1 ms"), ("driver", "2 ms")])
+    assert text_of(Static(LIMITS[-1]).write(two)).split() == "· front end 1 ms · driver 2 ms".split()
+    assert as_text(drawn_text(two)).strip() == "front end 1 ms   driver 2 ms"
 
 
 def test_what_a_launch_did_with_an_array_stands_beside_its_name():

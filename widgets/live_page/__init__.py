@@ -29,7 +29,7 @@ const { program, machine, page, style } = await new Response(stream).json();
 const [look, script] = ["style", "script"].map((name) => document.createElement(name));
 look.textContent = style;
 box.append(look);
-script.textContent = `document.currentScript.panel = (...given) => {${machine}${page};return new Panel(...given)}`;
+script.textContent = `document.currentScript.panel = (...about) => {${machine}${page};return new Panel(...about)}`;
 box.append(script);
 host.panel = script.panel(host, program, machine);
 } catch (e) { host.textContent = `${host.textContent} ${e.message}`; }

@@ -43,7 +43,6 @@ class Panel {
     });
     this.build();
     this.engine = engine(program, source, (found) => this.hear(found));
-    new ResizeObserver(() => this.redraw()).observe(host);
     this.run();
   }
 
@@ -138,8 +137,7 @@ class Panel {
     const plot = new Plot(a.shape, BLUE, a.name);
     this.plots.push([plot, () => this.values[n] ?? this.starts[n]]);
     plot.input = n;
-    const box = make("div", { class: "array" }, make("div", { class: "head" }, make("code", {}, a.name),
-      make("span", { class: "ms" }, `${a.dtype}[${a.shape.join(", ")}]`), pick, again), plot.canvas);
+    const box = this.figure(plot, a.name, `${a.dtype}[${a.shape.join(", ")}]`, "", pick, again);
     if (isFloat(a.dtype) && size <= MOST_HANDLES && !plot.picture) box.append(this.handles(a, n, plot, size));
     this.inputs.append(box);
     this.resets.push(() => { pick.value = "recorded"; again.hidden = true; });
@@ -147,7 +145,7 @@ class Panel {
 
   /** Lets the reader drag bars, move them by keys, and type numbers. */
   handles(a, n, plot, size) {
-    const { canvas } = plot, box = make("input", { type: "number", step: "any", "aria-label": `element of ${a.name}` });
+    const { host } = plot, box = make("input", { type: "number", step: "any", "aria-label": `element of ${a.name}` });
     const where = make("code", {}, ""), say = make("span", { class: "ms" }, size <= MOST_CELLS ? "drag a bar, or use the arrow keys" : "drag across the bars");
     const name = (k) => `${a.name}[${a.shape.length === 1 ? k : place(a.shape, k).join(", ")}]`;
     const now = () => this.values[n] ?? this.starts[n];
@@ -155,7 +153,7 @@ class Panel {
       plot.at = Math.max(0, Math.min(size - 1, k));
       where.textContent = name(plot.at);
       box.value = digits(now()[plot.at]);
-      filled(canvas, { "aria-valuetext": `${name(plot.at)} = ${box.value}`, "aria-valuenow": now()[plot.at] }, []);
+      filled(host, { "aria-valuetext": `${name(plot.at)} = ${box.value}`, "aria-valuenow": now()[plot.at] }, []);
     };
     const set = (k, v) => {
       const values = Float64Array.from(now());
@@ -166,26 +164,26 @@ class Panel {
       select(k);
       this.run();
     };
-    filled(canvas, { role: "slider", tabindex: 0, "aria-valuemin": -1e9, "aria-valuemax": 1e9 }, []);
+    filled(host, { role: "slider", tabindex: 0, "aria-valuemin": -1e9, "aria-valuemax": 1e9 }, []);
     let range = null;
     const drag = (e) => {
-      const r = canvas.getBoundingClientRect(), k = Math.floor((e.clientX - r.left) / r.width * size);
+      const r = host.getBoundingClientRect(), k = Math.floor((e.clientX - r.left) / r.width * size);
       const [low, high] = range, v = high - (high - low) * (e.clientY - r.top - 4) / (r.height - 8);
       set(Math.max(0, Math.min(size - 1, k)), Number(Math.max(low, Math.min(high, v)).toPrecision(4)));
     };
-    canvas.addEventListener("pointerdown", (e) => {
+    host.addEventListener("pointerdown", (e) => {
       const [low, high] = limits(now());
       range = [Math.min(low, -0.02 * (high - low)) * 1.25, high * 1.25]; // room to drag beyond
       plot.held = range;
-      canvas.setPointerCapture(e.pointerId);
+      host.setPointerCapture(e.pointerId);
       drag(e);
     });
-    canvas.addEventListener("pointermove", (e) => { if (range) drag(e); });
-    for (const over of ["pointerup", "pointercancel"]) canvas.addEventListener(over, () => { range = plot.held = null; this.redraw(); });
-    canvas.addEventListener("keydown", (e) => {
+    host.addEventListener("pointermove", (e) => { if (range) drag(e); });
+    for (const over of ["pointerup", "pointercancel"]) host.addEventListener(over, () => { range = plot.held = null; plot.draw(now()); });
+    host.addEventListener("keydown", (e) => {
       const at = Math.max(0, plot.at), [low, high] = limits(now()), by = (high - low) / (e.shiftKey ? 5 : 50);
       const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: size - 1 }[e.key];
-      if (to !== undefined) { select(to); this.redraw(); }
+      if (to !== undefined) { select(to); plot.draw(now()); }
       else if (e.key === "ArrowUp" || e.key === "ArrowDown") set(at, Number((now()[at] + (e.key === "ArrowUp" ? by : -by)).toPrecision(4)));
       else return;
       e.preventDefault();
@@ -250,12 +248,13 @@ class Panel {
     if (why) this.results.append(make("p", { class: "ms" }, why));
   }
 
-  figure(plot, title, note, kind = "") {
+  /** A plot under its title; the value under the pointer stands beside that. */
+  figure(plot, title, note, kind, ...more) {
     const point = make("span", { class: "ms point" });
-    plot.canvas.addEventListener("pointermove", (e) => {
+    plot.host.addEventListener("pointermove", (e) => {
       const values = plot.values;
       if (!values) return;
-      const r = plot.canvas.getBoundingClientRect(), u = (e.clientX - r.left) / r.width, v = (e.clientY - r.top) / r.height;
+      const r = plot.host.getBoundingClientRect(), u = (e.clientX - r.left) / r.width, v = (e.clientY - r.top) / r.height;
       let k = Math.floor(u * values.length);
       if (plot.picture) {
         const [rows, columns] = plot.shape;
@@ -263,21 +262,20 @@ class Panel {
       }
       if (values[k] !== undefined) point.textContent = `[${place(plot.shape, k).join(", ")}] = ${digits(values[k])}`;
     });
-    plot.canvas.addEventListener("pointerleave", () => { point.textContent = ""; });
-    return make("div", { class: `array ${kind}` }, make("div", { class: "head" }, make("code", {}, title), make("span", { class: "ms" }, note), point), plot.canvas);
+    plot.host.addEventListener("pointerleave", () => { point.textContent = ""; });
+    return make("div", { class: `array ${kind}` }, make("div", { class: "head" }, make("code", {}, title), make("span", { class: "ms" }, note), ...more, point), plot.host);
   }
 
   moreViews() {
     const { program } = this, checks = program.arrays.some((a) => a.input && a.grad >= 0) && differentiable(program);
     const fold = (title, kind, ...body) => {
       const x = make("details", { open: "", class: kind }, make("summary", {}, title), ...body);
-      x.addEventListener("toggle", () => this.redraw());
       this.more.append(x);
       return x;
     };
     if (checks) {
       this.verdict = make("span", { class: "verdict", role: "status" }, "…");
-      this.errors = make("canvas", { class: "errors", role: "img", "aria-label": "error of the gradient over the width of the steps" });
+      this.errors = drawing("errors", 620, 150, "error of the gradient over the width of the steps");
       const what = make("p", { class: "ms" }, "All inputs move at once, by steps of many widths. The change that the gradient predicts is compared with the one "
         + "that the kernel computes: the line shows how far they differ. Wide steps show the curve of the function, narrow ones rounding.");
       fold(make("span", {}, "Is the gradient right? ", this.verdict), "half", this.errors, what);
@@ -306,7 +304,7 @@ class Panel {
 
   /** A button that walks downhill. */
   descent(fold) {
-    const { program } = this, canvas = make("canvas", { class: "descent", role: "img", "aria-label": "the loss over the rounds" });
+    const { program } = this, curve = drawing("descent", 620, 110, "the loss over the rounds", { preserveAspectRatio: "none" });
     const rate = make("input", { type: "number", step: "any", value: "0.1", "aria-label": "rate" }), told = make("span", { class: "ms", role: "status" });
     const along = make("select", { "aria-label": "what is changed" }, ...this.checked.map((n) => make("option", { value: n }, program.arrays[n].name)));
     const go = make("button", { type: "button", click: () => walk(!this.walking) }, "walk downhill");
@@ -322,14 +320,14 @@ class Panel {
       if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) { this.rest(); return; }
       walking.push(found.loss);
       told.textContent = `round ${walking.length}: ${name} = ${digits(found.loss)}`;
-      linePlot(canvas, walking, BLUE);
+      linePlot(curve, walking);
       if (!Number.isFinite(found.loss)) { this.rest(); return; }
       const now = this.values[n] ?? this.starts[n], g = found.gradients[n], by = Number(rate.value);
       this.values[n] = now.map((v, k) => v - by * g[k]);
       if (this.choice[n]) this.choice[n].pick.value = "yours";
       this.run();
     };
-    fold("Walk downhill", "half", make("p", { class: "row" }, go, make("label", {}, "rate ", rate), make("label", {}, "of ", along), told), canvas);
+    fold("Walk downhill", "half", make("p", { class: "row" }, go, make("label", {}, "rate ", rate), make("label", {}, "of ", along), told), curve);
   }
 
   // --- what happens
@@ -355,7 +353,7 @@ class Panel {
     this.asked = performance.now();
     this.scale = most;
     const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {}, follow: this.steps.asked };
-    this.redraw("read");
+    this.redraw(false);
     clearTimeout(this.late);
     this.late = setTimeout(() => {
       if (this.answered === this.number) return;
@@ -395,7 +393,7 @@ class Panel {
       sum += n;
     });
     if (this.depths) this.stackSum.textContent = `${inBytes(sum)} for an iteration`;
-    this.redraw("found");
+    this.redraw(true);
     this.exercise?.judge();
     if (found.followed) this.steps.show(found.followed);
     this.host.dataset.shown = found.id;
@@ -438,13 +436,12 @@ class Panel {
     this.time.textContent = "";
   }
 
-  /** Draws what is read, what follows, or both. */
-  redraw(what = "all") {
+  /** Draws what is `found`, or what is read, where it has changed. */
+  redraw(found) {
     for (const [plot, values] of this.plots) {
-      const now = (what === "all" || what === (plot.input === undefined ? "found" : "read")) && values();
-      if (now && (what === "all" || now !== plot.values)) plot.draw(now, plot.held);
+      const now = found === (plot.input === undefined) && values();
+      if (now && now !== plot.values) plot.draw(now, plot.held);
     }
-    if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8, this.deep);
   }
 }
 

@@ -33,64 +33,46 @@ function limits(values) {
   return low === high ? [0, 1] : [low, high];
 }
 
-/** A canvas of bars, a line, or a picture of a matrix. */
+const WIDE = 600, HIGH = 84, MOST_BARS = 128; // units of a drawing, which is as wide as its place; others are outlined
+
+/** A picture of an array: a bar for each element, the outline of many, or a square for each element of a matrix. */
 class Plot {
-  constructor(shape, colour, label, height = 84) {
-    this.shape = shape;
-    this.colour = colour;
-    this.canvas = make("canvas", { role: "img", "aria-label": label });
-    this.label = label;
-    this.size = shape.reduce((a, n) => a * n, 1);
-    const [rows, columns] = shape.slice(-2);
-    this.picture = shape.length === 2 && columns > 4 && rows > 4;
-    if (this.picture) Object.assign(this.canvas.style, { aspectRatio: columns / rows, maxHeight: "320px", width: "auto", maxWidth: "100%", minWidth: "min(100%, 260px)" });
-    else this.canvas.style.height = `${height}px`;
-    this.at = -1;
+  constructor(shape, colour, label) {
+    const [rows, columns] = shape.slice(-2), picture = shape.length === 2 && columns > 4 && rows > 4;
+    Object.assign(this, { shape, label, picture, at: -1 });
+    this.host = picture
+      ? make("canvas", { role: "img", width: columns, height: rows, style: `width:min(100%,${Math.round(240 * columns / rows)}px)` })
+      : sketch("svg", { role: "img", class: "bars", viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", style: `fill:${colour};stroke:${colour}` });
+    this.paths = Object.fromEntries(["bar", "at", "lost", "zero"].map((kind) => [kind, sketch("path", { class: kind })]));
+    if (!picture) this.host.append(...Object.values(this.paths));
   }
 
   draw(values, range) {
-    const { canvas } = this, found = cleared(canvas);
-    if (!found) return;
-    const [g, w, h] = found;
-    this.values = values;
-    const [low, top] = limits(values);
-    this.range = range ?? [low, top];
-    if (this.picture) this.matrix(g, w, h, values); else this.bars(g, w, h, values);
-    const said = this.size === 1 ? digits(values[0]) : `${this.size} numbers, from ${digits(low)} to ${digits(top)}`;
-    canvas.setAttribute("aria-label", `${this.label}: ${said}`);
+    const [low, top] = limits(values), n = values.length;
+    Object.assign(this, { values, range: range ?? [low, top] });
+    if (this.picture) this.matrix(values); else this.bars(values);
+    const said = n === 1 ? digits(values[0]) : `${n} numbers, from ${digits(low)} to ${digits(top)}`;
+    this.host.setAttribute("aria-label", `${this.label}: ${said}`);
   }
 
-  y(v, h) { const [low, high] = this.range; return 4 + (h - 8) * (high - v) / (high - low); }
-
-  bars(g, w, h, values) {
-    const n = values.length, step = w / n, zero = this.y(0, h), grey = getComputedStyle(this.canvas).color;
-    g.fillStyle = this.colour;
-    if (step >= 3) {
-      for (let k = 0; k < n; k++) {
-        const y = this.y(values[k], h), gap = Math.min(4, step * 0.25);
-        g.globalAlpha = this.at < 0 || k === this.at ? 1 : 0.72;
-        g.fillRect(k * step + gap / 2, Math.min(y, zero) - (Math.abs(y - zero) < 1 ? 0.5 : 0), step - gap, Math.max(1, Math.abs(y - zero)));
-        if (!Number.isFinite(values[k])) { g.fillStyle = "#d33"; g.fillText("✕", k * step + step / 2 - 4, h / 2); g.fillStyle = this.colour; }
+  bars(values) {
+    const n = values.length, many = n > MOST_BARS, columns = many ? Math.min(n, WIDE) : n, step = WIDE / columns, gap = many ? 0 : 0.16 * step;
+    const [bottom, top] = this.range, y = (v) => Math.round(40 + 10 * (HIGH - 8) * (top - v) / (top - bottom)) / 10, to = Math.round(10 * (step - gap)) / 10;
+    const paths = { bar: "", at: "", lost: "", zero: `M0,${y(0)}H${WIDE}` };
+    for (let k = 0; k < columns; k++) {
+      let low = Infinity, high = -Infinity;
+      for (let j = Math.floor(k * n / columns), end = Math.floor((k + 1) * n / columns); j < end; j++) {
+        const v = values[j];
+        if (Number.isFinite(v)) { if (v < low) low = v; if (v > high) high = v; }
       }
-      g.globalAlpha = 1;
-    } else {
-      for (let x = 0; x < w; x++) {
-        let low = Infinity, high = -Infinity;
-        for (let k = Math.floor(x * n / w), end = Math.max(k + 1, Math.floor((x + 1) * n / w)); k < end; k++) {
-          low = Math.min(low, values[k]);
-          high = Math.max(high, values[k]);
-        }
-        const top = this.y(high, h);
-        g.fillRect(x, top, 1, Math.max(1, this.y(low, h) - top));
-      }
+      const lost = low > high, ends = lost ? [HIGH, 0] : many ? [y(low), y(high)] : [y(Math.min(low, 0)), y(Math.max(high, 0))];
+      paths[lost ? "lost" : k === this.at ? "at" : "bar"] += `M${Math.round(10 * (k * step + gap / 2)) / 10},${ends[1]}h${to}V${ends[0]}h${-to}Z`;
     }
-    g.globalAlpha = 0.5;
-    g.fillStyle = grey;
-    g.fillRect(0, Math.round(zero), w, 1);
-    g.globalAlpha = 1;
+    for (const [kind, d] of Object.entries(paths)) this.paths[kind].setAttribute("d", d);
+    this.host.classList.toggle("chosen", this.at >= 0);
   }
 
-  matrix(g, w, h, values) {
+  matrix(values) {
     const [rows, columns] = this.shape, image = new ImageData(columns, rows), [low, high] = limits(values);
     const most = Math.max(-low, high), dark = matchMedia("(prefers-color-scheme: dark)").matches ? 30 : 250;
     const rgb = [[0x3f, 0x86, 0xd8], [0xc8, 0x74, 0x1f]];
@@ -99,59 +81,30 @@ class Plot {
       for (let c = 0; c < 3; c++) image.data[4 * k + c] = dark + (to[c] - dark) * part;
       image.data[4 * k + 3] = 255;
     });
-    const small = new OffscreenCanvas(columns, rows);
-    small.getContext("2d").putImageData(image, 0, 0);
-    g.imageSmoothingEnabled = false;
-    g.drawImage(small, 0, 0, w, h);
+    this.host.getContext("2d").putImageData(image, 0, 0);
   }
 }
 
-/** A canvas's context and size in pixels of the page, cleared; null where it is not shown. */
-function cleared(canvas) {
-  const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
-  if (!w) return null;
-  const wide = Math.round(w * scale), high = Math.round(h * scale);
-  if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
-  g.setTransform(scale, 0, 0, scale, 0, 0);
-  g.clearRect(0, 0, w, h);
-  return [g, w, h];
-}
-
-function strokeLine(g, points) {
-  g.beginPath();
-  for (const [x, y] of points) g.lineTo(x, y);
-  g.stroke();
-}
+/** A drawing of a line. */
+const drawing = (kind, wide, high, label, more) =>
+  sketch("svg", { class: kind, role: "img", viewBox: `0 0 ${wide} ${high}`, "aria-label": label, ...more });
+const joined = (points) => `<path class="line" d="${points.map((p) => p.map((v) => v.toFixed(1)).join(",")).map((p, k) => `${k ? "L" : "M"}${p}`).join("")}"/>`;
 
 /** The error of the gradient over the width of the steps, both axes logarithmic. */
-function errorPlot(canvas, curve, floor, deep) {
-  const found = cleared(canvas);
-  if (!found) return;
-  const [g, w, h] = found;
-  const x = (width) => 46 + (w - 56) * (Math.log10(width) + deep + 0.2) / (deep + 0.4);
-  const y = (e) => 8 + (h - 44) * -Math.log10(Math.min(10, Math.max(e, 10 ** -floor)) / 10) / (floor + 1);
-  g.font = "11px system-ui";
-  g.fillStyle = g.strokeStyle = getComputedStyle(canvas).color;
-  g.globalAlpha = 0.25;
-  for (let e = 0; e >= -floor; e -= floor / 4) strokeLine(g, [46, w - 8].map((at) => [at, y(10 ** e)]));
-  g.globalAlpha = 0.85;
-  for (let e = 0; e >= -floor; e -= floor / 2) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
-  for (let e = 0; e >= -deep; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
-  g.fillText("width of the step, relative to the greatest input", 46, h - 3);
-  g.globalAlpha = 1;
-  g.strokeStyle = g.fillStyle = ORANGE;
-  strokeLine(g, curve.map(([width, e]) => [x(width), y(e)]));
-  for (const [width, e] of curve) { g.beginPath(); g.arc(x(width), y(e), 3, 0, 7); g.fill(); }
+function errorPlot(svg, curve, floor, deep) {
+  const wide = svg.clientWidth || 600, x = (width) => 46 + (wide - 56) * (Math.log10(width) + deep + 0.2) / (deep + 0.4);
+  const y = (e) => 8 + 106 * -Math.log10(Math.min(10, Math.max(e, 10 ** -floor)) / 10) / (floor + 1);
+  const powers = (most, by, drawn) => Array.from({ length: most / by + 1 }, (_, k) => drawn(10 ** (-k * by), k ? `1e${-k * by}` : "1")).join("");
+  const text = (x, y, says, anchor = "start") => `<text x="${x}" y="${y}" text-anchor="${anchor}">${says}</text>`;
+  svg.setAttribute("viewBox", `0 0 ${wide} 150`); // its letters are as large as others
+  svg.innerHTML = powers(floor, floor / 4, (e) => `<path class="zero" d="M46,${y(e)}H${wide - 8}"/>`)
+    + powers(floor, floor / 2, (e, says) => text(40, y(e) + 4, says, "end")) + powers(deep, 2, (w, says) => text(x(w), 132, says, "middle"))
+    + text(8, 147, "width of the step, relative to the greatest input") + joined(curve.map(([w, e]) => [x(w), y(e)]))
+    + curve.map(([w, e]) => `<circle cx="${x(w)}" cy="${y(e)}" r="3"/>`).join("");
 }
 
 /** The values of a run of numbers as a line. */
-function linePlot(canvas, values, colour) {
-  const found = cleared(canvas);
-  if (!found || !values.length) return;
-  const [g, w, h] = found;
-  const low = Math.min(...values), high = Math.max(...values);
-  g.strokeStyle = colour;
-  g.lineWidth = 1.6;
-  const across = (w - 8) / Math.max(1, values.length - 1);
-  strokeLine(g, values.map((v, k) => [4 + across * k, 4 + (h - 8) * (high - v) / (high - low || 1)]));
+function linePlot(svg, values) {
+  const low = Math.min(...values), span = Math.max(...values) - low || 1, across = 612 / Math.max(1, values.length - 1);
+  svg.innerHTML = joined(values.map((v, k) => [4 + across * k, 106 - 102 * (v - low) / span]));
 }

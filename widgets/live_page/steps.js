@@ -87,18 +87,19 @@ class Steps {
     return { step: this.number, mode: this.mode.value, task: Number(this.task.value), lane };
   }
 
+  /** Draws a log. The menus may show another task by now, so the task is the one that was asked for. */
   show({ asked, log, full }) {
-    const events = this.events = steps(this.of, log), where = asked.lane.join(", "), turn = events.findIndex(([n]) => this.of.s[n][6]);
+    const { kernels, steps: launches } = this.panel.program, of = kernels[launches[asked.step].kernel].steps[asked.mode].tasks[asked.task];
+    const events = this.events = steps(of, log), where = asked.lane.join(", "), turn = events.findIndex(([n]) => of.s[n][6]);
     if (!log.length) { this.host.replaceChildren(make("p", {}, `there is no iteration ${where} here`)); return; }
     const before = this.host.querySelector(".drive input[type=range]");
     if (before) this.at = Number(before.value);
-    this.host.innerHTML = this.of.html;
+    this.host.innerHTML = of.html;
     const root = this.host.querySelector(".stepper"), back = turn > 0 ? `, the reverse begins at step ${(turn + 1).toLocaleString("en")}` : "";
     root.prepend(make("p", { class: "answer" }, `iteration ${where || "of its own"}: ${events.length.toLocaleString("en")} steps${full ? " and more" : ""}${back}`));
-    const data = { ...this.of, e: events, cut: full, turn, found: Math.min(this.at ?? Math.max(turn, 0), events.length - 1), below: this.of.names.map(() => 0) };
-    for (const key of ["html", "runs", "consts"]) delete data[key];
-    root.dataset.stepper = JSON.stringify(data);
-    for (const x of root.querySelectorAll("[data-lines]")) lines(x, { uid: "live", point() {} });
-    stepper(root, async () => "<p>a page has no room for more steps of an iteration; the notebook shows them all</p>");
+    const data = { ...of, e: events, cut: full, turn, found: Math.min(this.at ?? Math.max(turn, 0), events.length - 1), below: of.names.map(() => 0) };
+    root.removeAttribute("data-stepper");
+    for (const x of root.querySelectorAll("[data-lines]")) lines(x, given(x, "lines"), { uid: "live", point() {} });
+    stepper(root, data, async () => "<p>a page has no room for more steps of an iteration; the notebook shows them all</p>");
   }
 }
