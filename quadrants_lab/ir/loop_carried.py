@@ -7,7 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, Value, While, Yield
+from quadrants_lab.ir.nodes import (
+    Block,
+    Break,
+    Element,
+    Exit,
+    For,
+    If,
+    Loop,
+    Params,
+    Stmt,
+    Value,
+    While,
+    WithElement,
+    Yield,
+)
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import end_of, of_kind, rewrite, rules, walk
 
@@ -40,11 +54,14 @@ def exits(body: Block) -> list[Yield]:
 
 def merges(stmt: Stmt) -> list[tuple[int, int]]:
     """Pairs (a value, the carried value or result that it may become) of a structured statement without Break and
-    Continue."""
+    Continue, and of an access to a local vector or matrix."""
     pairs: list[tuple[int, int]] = []
     if not stmt.nests:  # most statements
-        return pairs
-    if isinstance(stmt, If):
+        if isinstance(stmt, Element):
+            pairs = [(v, stmt.id) for v in stmt.values]
+        elif isinstance(stmt, WithElement):
+            pairs = [(v, r.id) for k, r in enumerate(stmt.results) for v in stmt.becoming(k)]
+    elif isinstance(stmt, If):
         for block in stmt.blocks():
             pairs += _yielded(block, stmt.results)
     elif isinstance(stmt, Loop):
@@ -122,6 +139,8 @@ def computed_from(block: Block) -> dict[int, list[int]]:
     for s in walk(block):
         if isinstance(s, Value):
             found.setdefault(s.id, []).extend(s.operands())
+        elif isinstance(s, WithElement):
+            found |= {r.id: [*s.index] for r in s.results}
         for a, b in merges(s):
             found.setdefault(b, []).append(a)
     return found

@@ -115,6 +115,8 @@ class _Trips:
             self.visited += 1
             if isinstance(s, N.Op):
                 self.op(s)
+            elif isinstance(s, N.Choice) and None not in (index := [*map(self.value, s.index)]):
+                self.bound |= [(i, self.ref(v) if v != N.NO_ID else (0.0, v)) for i, v in s.taken(index)]
             else:
                 self.statement(s)
         return [self.ref(i) for i in block[-1].operands()]

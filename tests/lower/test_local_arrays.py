@@ -127,15 +127,15 @@ def fields():
 @pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
 @pytest.mark.parametrize("part", range(4))
 def test_memory_gives_what_selects_give(part, monkeypatch) -> None:
-    monkeypatch.setattr(arrays_, "LEAST_TABLE", local_arrays.FEWEST_SELECTS + 1)
+    monkeypatch.setattr(arrays_, "LEAST_TABLE", local_arrays.FEWEST)
     used = fields()
     given = {name: field.to_numpy() for name, field in used.items()}
     put_in_memory = 0
     for seed in SEEDS[part::4]:
         found = []
-        for fewest in (local_arrays.FEWEST_SELECTS, 1 << 30):
+        for fewest in (local_arrays.FEWEST, 1 << 30):
             with monkeypatch.context() as patched:
-                patched.setattr(local_arrays, "FEWEST_SELECTS", fewest)
+                patched.setattr(local_arrays, "FEWEST", fewest)
                 for name, field in used.items():
                     field.from_numpy(given[name])
                 k = kernel_of(seed, **used)
