@@ -77,6 +77,11 @@ class Stmt:
         """The value of a `Const`; None for all others."""
         return None
 
+    @property
+    def size(self) -> int:
+        """As how many statements this one counts: two for each element of a `Choice`, a comparison and a select."""
+        return 1
+
     def deciding(self) -> Ids:
         """The values that decide which blocks of the statement run, and how often: a condition, begins and ends."""
         return ()
@@ -196,6 +201,8 @@ class Choice(Stmt):
     shape: Shape
     values: Ids
     clamped: bool = field(default=False, kw_only=True)
+
+    size = property(lambda self: 2 * len(self.values))
 
     def number(self, index: Sequence[int]) -> int:
         """The position among ``values`` of the element that the index means; -1 if the index means none."""

@@ -112,7 +112,7 @@ class _Trips:
     def block(self, block: N.Block) -> list[_Ref]:
         """Emits the statements of a block; returns the values that the block yields."""
         for s in block[:-1]:
-            self.visited += 1
+            self.visited += s.size
             if isinstance(s, N.Op):
                 self.op(s)
             elif isinstance(s, N.Choice) and None not in (index := [*map(self.value, s.index)]):
@@ -133,7 +133,7 @@ class _Trips:
             self.copy(s)
 
     def op(self, s: N.Op) -> None:
-        """Emits a copy of an operation, or evaluates it if its operands are constants. Most operations here are
+        """Emits a copy of an operation, or evaluates it if its operands are constants. Many operations here are
         selects, and comparisons before them, so the tests for these two come first."""
         bound, outside, args = self.bound, self.outside, s.args
         first = bound.get(args[0]) or outside.get(args[0], _UNKNOWN)
@@ -163,7 +163,7 @@ class _Trips:
 
     def copy(self, s: N.Stmt) -> None:
         """Emits a copy of a statement, with copies of its blocks."""
-        self.made += 1
+        self.made += s.size
         if self.made > self.most[0] or self.visited > self.most[1] or isinstance(s, N.Random):
             raise _NotUnrolled
         self.b.span = s.span
@@ -204,7 +204,7 @@ def _is_beyond(
         if isinstance(s, N.Loop):  # its blocks are copied once
             made, visited = zip((1, 1), *(of(x) for b in s.blocks() for x in b[:-1]), strict=True)
             return sum(made), sum(visited)
-        return isinstance(s, N.Access), 1
+        return isinstance(s, N.Access), s.size
 
     made, visited = of(s)
     return made > most[0] or visited - 1 > most[1]
