@@ -38,9 +38,10 @@ def select_result(b: Builder, s: N.WithElement, k: int, id: int, made: Tests) ->
     """Emits a select that is result ``k`` of the statement, under ``id``; returns the id."""
     places = [*_places(s)]
     new, old = s.becoming(k)
-    if s.clamped and k == len(places) - 1 and k:
+    if s.clamped and 0 < k == len(places) - 1:
         args = b.reduced("or", [_test(b, s.index, place, made) for place in places[:k]]), old, new
     else:
+        old = new if s.clamped and len(places) == 1 else old
         args = _test(b, s.index, places[k], made), new, old
     r = s.results[k]
     return b.add(N.Op(id, r.type, "select", args, name=r.name))
