@@ -132,8 +132,8 @@ def metal(lower_failures: Pass) -> Passes:
     long = tuple((t, (*INTEGER, "mul")) for t in (i64, u64))
     native = (*short, *long, (f32, ("add", "exchange")))
     return (
-        lower_elements, LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(starts=True),
-        lower_failures, LowerOffsets(), LowerAtomics(native),
+        lower_elements, LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)),
+        LowerTasks(starts=True), lower_failures, LowerOffsets(), LowerAtomics(native),
     )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ class Trial:
         self.env.update((r.id, v) for r, v in zip(s.results, ends, strict=False))
 
     def _choice(self, s: N.Choice) -> None:
-        index = [self.env.get(i) for i in s.index]
+        index: list[Any] = [self.env.get(i) for i in s.index]
         known = dict(s.taken(index)) if None not in index else {}
         self.env.update((i, self.env.get(known.get(i, N.NO_ID))) for i, _ in s.defs())
 
@@ -187,7 +187,8 @@ class Trial:
 
 
 _RULES: dict[type[N.Stmt], Callable[[Trial, Any], None]] = by_class({
-    N.Value: Trial._value, N.Load: Trial._load, N.Atomic: Trial._atomic, N.Choice: Trial._choice, N.Store: lambda t, s: t.sees_access(s),
+    N.Value: Trial._value, N.Load: Trial._load, N.Atomic: Trial._atomic, N.Choice: Trial._choice,
+    N.Store: lambda t, s: t.sees_access(s),
     N.Assert: lambda t, s: t.sees_assert(s), N.Control: Trial._control, N.Exit: Trial._exit,
 })  # fmt: skip
 

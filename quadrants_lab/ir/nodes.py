@@ -65,7 +65,7 @@ class WithElement(Choice):
 
     def taken(self, index: Sequence[int]) -> list[tuple[int, int]]:
         at = self.number(index)
-        return [(r.id, v if k != at else self.value) for k, (r, v) in enumerate(zip(self.results, self.values))]
+        return [(r.id, self.becoming(k)[k != at]) for k, r in enumerate(self.results)]
 
     def position(self, result: int) -> int:
         """The position of the result with this id."""
@@ -418,8 +418,8 @@ class Offload(Scheduled):
 
 
 STATEMENTS: tuple[type[Stmt], ...] = (
-    Const, Op, Element, WithElement, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
-    AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
+    Const, Op, Element, WithElement, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier,
+    Print, AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
     AdStackGuard, Lane, GroupReduce, GroupSame, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 

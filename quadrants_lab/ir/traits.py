@@ -78,7 +78,7 @@ class Stmt:
         return None
 
     @property
-    def size(self) -> int:
+    def weight(self) -> int:
         """As how many statements this one counts: two for each element of a `Choice`, a comparison and a select."""
         return 1
 
@@ -202,7 +202,7 @@ class Choice(Stmt):
     values: Ids
     clamped: bool = field(default=False, kw_only=True)
 
-    size = property(lambda self: 2 * len(self.values))
+    weight = property(lambda self: 2 * len(self.values))
 
     def number(self, index: Sequence[int]) -> int:
         """The position among ``values`` of the element that the index means; -1 if the index means none."""

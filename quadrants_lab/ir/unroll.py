@@ -112,7 +112,7 @@ class _Trips:
     def block(self, block: N.Block) -> list[_Ref]:
         """Emits the statements of a block; returns the values that the block yields."""
         for s in block[:-1]:
-            self.visited += s.size
+            self.visited += s.weight
             if isinstance(s, N.Op):
                 self.op(s)
             elif isinstance(s, N.Choice) and None not in (index := [*map(self.value, s.index)]):
@@ -163,7 +163,7 @@ class _Trips:
 
     def copy(self, s: N.Stmt) -> None:
         """Emits a copy of a statement, with copies of its blocks."""
-        self.made += s.size
+        self.made += s.weight
         if self.made > self.most[0] or self.visited > self.most[1] or isinstance(s, N.Random):
             raise _NotUnrolled
         self.b.span = s.span
@@ -204,7 +204,7 @@ def _is_beyond(
         if isinstance(s, N.Loop):  # its blocks are copied once
             made, visited = zip((1, 1), *(of(x) for b in s.blocks() for x in b[:-1]), strict=True)
             return sum(made), sum(visited)
-        return isinstance(s, N.Access), s.size
+        return isinstance(s, N.Access), s.weight
 
     made, visited = of(s)
     return made > most[0] or visited - 1 > most[1]

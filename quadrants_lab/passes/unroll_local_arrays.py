@@ -36,7 +36,8 @@ def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
 
 class _Accesses:
     """The accesses of a body. ``loops``: integer value -> the loops on whose indices it depends. ``known``: constants,
-    and values that are computed from constants and such indices alone. ``at``: index -> the accesses that it decides."""
+    and values that are computed from constants and such indices alone. ``at``: index -> the accesses that it
+    decides."""
 
     def __init__(self, body: N.Block) -> None:
         self.body = body
@@ -49,12 +50,12 @@ class _Accesses:
                 self.loops[s.index.id] = {s.id}
                 if s.begin in self.known and s.end in self.known:
                     self.known.add(s.index.id)
-            elif isinstance(s, N.Op) and s.type.is_int:
-                if of := set().union(*(self.loops.get(a, ()) for a in s.args)):
+            if isinstance(s, (N.Op, N.Element)) and s.type.is_int:
+                if of := set().union(*(self.loops.get(a, ()) for a in s.operands())):
                     self.loops[s.id] = of
-                if self.known.issuperset(s.args):
+                if self.known.issuperset(s.operands()):
                     self.known.add(s.id)
-            elif isinstance(s, N.Choice):
+            if isinstance(s, N.Choice):
                 self.stmts.append(s)
                 for i in s.index:
                     self.at[i].append(s)

@@ -26,7 +26,8 @@ from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.far_values import SpillFarValues
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
-from quadrants_lab.backends.lower.local_arrays import lower_elements, lower_local_arrays
+from quadrants_lab.backends.lower.local_arrays.rewriter import lower_local_arrays
+from quadrants_lab.backends.lower.local_arrays.selects import lower_elements
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines

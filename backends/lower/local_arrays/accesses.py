@@ -16,8 +16,8 @@ Place = tuple[int, ...]  # an element's constant index along each axis
 
 @dataclass(eq=False)
 class Access:
-    """One access. ``elements``: place -> value before. ``made``: place -> value after, empty for a read. ``dtype``: that
-    of the elements."""
+    """One access. ``elements``: place -> value before. ``made``: place -> value after, empty for a read. The elements
+    have the dtype ``dtype``."""
 
     stmt: N.Choice
     elements: dict[Place, int]

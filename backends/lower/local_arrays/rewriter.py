@@ -37,7 +37,7 @@ class Rewriter:
         self.tables = tables
         groups = [*self.array_of, *self.table_of]
         self.at = {g.stmt.id: g for g in groups}
-        # (index, shape, place in the array, index where out of range) -> the element's index, and whether it is in range
+        # what `where` emitted in this block: (index, shape, place in the array, index if out of range) -> its result
         self.found: dict[tuple[object, ...], tuple[int, int]] = {}
         self.holds: dict[Slot, int] = {}
         self.saved: dict[int, int] = {}

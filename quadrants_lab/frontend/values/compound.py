@@ -113,7 +113,7 @@ class Matrix(_Numbers):
         index, extents, places = box(among.shape, cell)
         numbers = [among.elements[p] for p in places]
 
-        def chosen(t: DType, values: Iterable[int]) -> int:
+        def chosen(t: DType, values: Iterable[int]) -> Any:
             return cx.b.add(Element(cx.b.fresh(), t, index, extents, tuple(values), clamped=True))
 
         if in_place:
