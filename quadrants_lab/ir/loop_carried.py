@@ -7,21 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from quadrants_lab.ir.nodes import (
-    Block,
-    Break,
-    Element,
-    Exit,
-    For,
-    If,
-    Loop,
-    Params,
-    Stmt,
-    Value,
-    While,
-    WithElement,
-    Yield,
-)
+from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, Value, While, Yield
+from quadrants_lab.ir.traits import Choice
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import end_of, of_kind, rewrite, rules, walk
 
@@ -57,11 +44,8 @@ def merges(stmt: Stmt) -> list[tuple[int, int]]:
     Continue, and of an access to a local vector or matrix."""
     pairs: list[tuple[int, int]] = []
     if not stmt.nests:  # most statements
-        if isinstance(stmt, Element):
-            pairs = [(v, stmt.id) for v in stmt.values]
-        elif isinstance(stmt, WithElement):
-            pairs = [(v, r.id) for k, r in enumerate(stmt.results) for v in stmt.becoming(k)]
-    elif isinstance(stmt, If):
+        return stmt.merges() if isinstance(stmt, Choice) else pairs
+    if isinstance(stmt, If):
         for block in stmt.blocks():
             pairs += _yielded(block, stmt.results)
     elif isinstance(stmt, Loop):
@@ -139,8 +123,8 @@ def computed_from(block: Block) -> dict[int, list[int]]:
     for s in walk(block):
         if isinstance(s, Value):
             found.setdefault(s.id, []).extend(s.operands())
-        elif isinstance(s, WithElement):
-            found |= {r.id: [*s.index] for r in s.results}
+        elif isinstance(s, Choice):
+            found |= {i: [*s.index] for i, _ in s.defs()}
         for a, b in merges(s):
             found.setdefault(b, []).append(a)
     return found

@@ -50,6 +50,9 @@ class Element(Choice, Pure):
         at = self.number(index)
         return [(self.id, self.values[at] if at >= 0 else NO_ID)]
 
+    def merges(self) -> list[tuple[int, int]]:
+        return [(v, self.id) for v in self.values]
+
 
 @dataclass(slots=True)
 class WithElement(Choice):
@@ -66,6 +69,9 @@ class WithElement(Choice):
     def taken(self, index: Sequence[int]) -> list[tuple[int, int]]:
         at = self.number(index)
         return [(r.id, self.becoming(k)[k != at]) for k, r in enumerate(self.results)]
+
+    def merges(self) -> list[tuple[int, int]]:
+        return [(v, r.id) for k, r in enumerate(self.results) for v in self.becoming(k)]
 
     def position(self, result: int) -> int:
         """The position of the result with this id."""

@@ -218,6 +218,10 @@ class Choice(Stmt):
         instead of the latter stands for 0."""
         raise NotImplementedError
 
+    def merges(self) -> list[tuple[int, int]]:
+        """All pairs of a value and one that may be equal to it, depending on the index."""
+        raise NotImplementedError
+
 
 class Control(Stmt):
     """The statement controls which of its blocks run, and has results."""

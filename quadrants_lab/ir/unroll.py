@@ -16,7 +16,6 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import copied, find, rewrite, rules, substitute, types_of
 
 _Ref = tuple[Any, int]  # the replacement of a value: (constant, `NO_ID`), or (None, id of a copy)
-_UNKNOWN: _Ref = None, N.NO_ID
 
 
 def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) -> N.Kernel:
@@ -133,25 +132,16 @@ class _Trips:
             self.copy(s)
 
     def op(self, s: N.Op) -> None:
-        """Emits a copy of an operation, or evaluates it if its operands are constants. Many operations here are
-        selects, and comparisons before them, so the tests for these two come first."""
-        bound, outside, args = self.bound, self.outside, s.args
-        first = bound.get(args[0]) or outside.get(args[0], _UNKNOWN)
-        if s.prim == "select" and first[0] is not None:
-            taken = args[1] if first[0] else args[2]
-            bound[s.id] = bound.get(taken) or outside.get(taken) or (None, taken)
-        elif first[0] is None or not self.is_decidable(s):
+        """Emits a copy of an operation, or evaluates it if its operands are constants."""
+        values = [self.value(a) for a in s.args]
+        if s.prim == "select" and values[0] is not None:
+            self.bound[s.id] = self.ref(s.args[1 if values[0] else 2])
+        elif None in values or not self.is_decidable(s):
             self.copy(s)
         else:
-            values = [first[0], *map(self.value, args[1:])]
-            if None in values:
-                self.copy(s)
-            elif s.prim == "eq":
-                bound[s.id] = values[0] == values[1], N.NO_ID
-            else:
-                operands = (self.b.types[a].numpy(v) for a, v in zip(args, values, strict=True))
-                with np.errstate(all="ignore"):
-                    bound[s.id] = PRIMS[s.prim].evaluate(s.type, *operands).item(), N.NO_ID
+            operands = (self.b.types[a].numpy(v) for a, v in zip(s.args, values, strict=True))
+            with np.errstate(all="ignore"):
+                self.bound[s.id] = PRIMS[s.prim].evaluate(s.type, *operands).item(), N.NO_ID
 
     def is_decidable(self, s: N.Op) -> bool:
         """Whether all operands and the result of an operation are integers, so that it can be evaluated exactly."""
