@@ -72,6 +72,8 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
     for s in block:
         if s.prim:
             total += PRIMS[s.prim].cost
+        elif isinstance(s, N.Choice):
+            total += s.weight
         elif type(s) in _KINDS:
             total += int(PRICES[_KINDS[type(s)]].scalar)
         trips = 1

@@ -15,10 +15,10 @@ from quadrants_lab.ir.text import SHOW, Piece, form_of
 from quadrants_lab.ir.types import DTYPES
 
 TRAITS: tuple[type[N.Stmt], ...] = (
-    T.Value, T.Pure, T.Uniform, T.Effect, T.Access, T.Read, T.Write, T.StackUse, T.TopUse, T.Control, T.Loop, N.Exit,
-    T.Scheduled,
+    T.Value, T.Pure, T.Uniform, T.Effect, T.Access, T.Read, T.Write, T.Choice, T.StackUse, T.TopUse, T.Control, T.Loop,
+    N.Exit, T.Scheduled,
 )  # fmt: skip
-_MANY = ("Ids", "BufferNames", "Reduced", "Params", "Results", "Carry", "Pieces")
+_MANY = ("Ids", "BufferNames", "Reduced", "Params", "Results", "Carry", "Pieces", "Shape")
 _WORDS = {"Number": "number", "SizeExpr | None": "size", "DType": "type", "Pieces": '"text", %value: "spec"'}
 _AFTER_A_WORD = {"int": "n", "Word": "word", "Text": "text", "MaybeId": "id"}
 
@@ -48,6 +48,7 @@ def _placeholder(kind: str, field: str) -> str:
         "Ids": ((field,),),
         "BufferNames": ((field,),),
         "Reduced": ((("buffer", "op"),),),
+        "Shape": ((field,),),
         "Range | None": (("least", "greatest"),),
         "Param": (param,),
         "Params": ((param,),),

@@ -13,7 +13,7 @@ from quadrants_lab.ir.walk import all_are
 
 CHEAP = 60  # a short iteration takes at most so many cycles
 LOADS = 8  # a short iteration reads memory at most so many times
-_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
+_PLAIN = (N.Const, N.Op, N.Choice, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,8 +207,8 @@ def _indexing(kernel: N.Kernel) -> set[int]:
     for s in walk(kernel.body):
         if isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
             loops[s.index.id] = {s.id}.union(*(loops.get(end, ()) for end in (s.begin, s.end)))
-        elif isinstance(s, N.Op) and s.type.is_int:
-            if of := set().union(*(loops.get(a, ()) for a in s.args)):
+        elif isinstance(s, (N.Op, N.Element)) and s.type.is_int:
+            if of := set().union(*(loops.get(a, ()) for a in s.operands())):
                 loops[s.id] = of
         elif isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private":
             wanted.update(*(loops.get(i, ()) for i in s.index))

@@ -11,7 +11,7 @@ from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.far_values import SpillFarValues
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.backends.lower.local_arrays import lower_elements, lower_local_arrays
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir.nodes import Pass, Random
 from quadrants_lab.ir.options import CompileOptions
@@ -25,6 +25,9 @@ Passes = tuple[Pass, ...]
 WIDE = (i32, u32, f32, i64, u64, f64)
 # the operations by which threads of a warp can combine values there
 EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")
+
+# accesses to local vectors and matrices: by memory where this pays, else by selects
+ARRAYS: Passes = (lower_local_arrays, lower_elements)
 
 lower_random = where(Random, "backends.lower.random", "lower_random")
 
@@ -49,7 +52,7 @@ def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Pa
 def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
-        trust_asserts, lower_local_arrays, schedule, LowerCells(pages=True, wide=True),
+        trust_asserts, *ARRAYS, schedule, LowerCells(pages=True, wide=True),
         LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes, *llvm(LowerMath(), own), SpillFarValues(),
     )  # fmt: skip
 
@@ -58,7 +61,7 @@ def c() -> Passes:
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        trust_asserts, LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
+        trust_asserts, LowerCells(wide=True), *ARRAYS, LowerAdstacks(u64, lanes=False),
         *clike(formulas=("isnan", "isinf")), LowerAtomics(one_thread=True),
     )  # fmt: skip
 
@@ -80,7 +83,7 @@ def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pas
     from quadrants_lab.backends.lower.offsets import LowerOffsets
     from quadrants_lab.backends.lower.tasks import LowerTasks
 
-    arrays = (lower_local_arrays,) if local_arrays else ()
+    arrays = ARRAYS if local_arrays else (lower_elements,)
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
     together = (AggregateAtomics(WIDE, EXCHANGED, warp=warp),) if warp > 1 else ()
     return (
@@ -110,7 +113,7 @@ def vulkan(
     exact = () if fast else ("sqrt",)
     native = (*((t, INTEGER) for t in (i32, u32, i64, u64)), *((t, ("add",)) for t in float_adds))
     return (
-        *first, lower_local_arrays, LowerAdstacks(lockstep=True, numbered=True), Shallow(), lower_random,
+        *first, *ARRAYS, LowerAdstacks(lockstep=True, numbered=True), Shallow(), lower_random,
         lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
         LowerFormulas(("rsqrt", "round", *RENAMED, *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
@@ -129,8 +132,8 @@ def metal(lower_failures: Pass) -> Passes:
     long = tuple((t, (*INTEGER, "mul")) for t in (i64, u64))
     native = (*short, *long, (f32, ("add", "exchange")))
     return (
-        LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(starts=True),
-        lower_failures, LowerOffsets(), LowerAtomics(native),
+        lower_elements, LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)),
+        LowerTasks(starts=True), lower_failures, LowerOffsets(), LowerAtomics(native),
     )  # fmt: skip
 
 
@@ -138,7 +141,7 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
+        trust_asserts, LowerCells(), *ARRAYS, schedule, LowerAdstacks(lanes=False, numbered=True),
         lower_random, LowerMath(MATH, near=options.fast_math),
         LowerFormulas(("rsqrt", "round", "isnan", "isinf", *RENAMED, "cast")), LowerDivision(), lower_integers,
         lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(one_thread=True),

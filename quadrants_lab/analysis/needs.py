@@ -40,6 +40,10 @@ class Needs:
     def _value(self, s: N.Value, owner: int, target: int) -> None:
         self.of[s.id] = (*s.operands(), owner)
 
+    def _written(self, s: N.WithElement, owner: int, target: int) -> None:
+        self.of[s.id] = (*s.operands(), owner)
+        self.of.update((r.id, (s.id,)) for r in s.results)
+
     def _if(self, s: N.If, owner: int, target: int) -> None:
         self.of[s.id] = (*s.deciding(), owner)
         ends = [arm[-1].operands() for arm in s.blocks() if type(arm[-1]) is N.Yield]
@@ -77,7 +81,7 @@ class Needs:
 
 
 _RULES: dict[type[N.Stmt], Callable[[Needs, Any, int, int], None]] = by_class({
-    N.Value: Needs._value, N.If: Needs._if, N.Loop: Needs._loop, N.Offload: Needs._task,
+    N.Value: Needs._value, N.WithElement: Needs._written, N.If: Needs._if, N.Loop: Needs._loop, N.Offload: Needs._task,
     N.AdStackGuard: Needs._guard, N.Exit: Needs._exit,
 })  # fmt: skip
 

@@ -24,7 +24,7 @@ class Ranges:
         self.known: dict[int, Range | None] = {}
         exits = any(find(kernel.body, N.Exit))  # with exits, values are not merged at yields only
         for s in walk(kernel.body):
-            for source, target in merges(s) if s.nests and not exits else ():
+            for source, target in merges(s) if not exits else ():
                 self.merged.setdefault(target, []).append(source)
             if note := _NOTES.get(type(s)):
                 note(self, s)

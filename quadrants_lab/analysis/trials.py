@@ -112,6 +112,11 @@ class Trial:
         self.env.update((r.id, None) for r in s.results)
         self.env.update((r.id, v) for r, v in zip(s.results, ends, strict=False))
 
+    def _choice(self, s: N.Choice) -> None:
+        index: list[Any] = [self.env.get(i) for i in s.index]
+        known = dict(s.taken(index)) if None not in index else {}
+        self.env.update((i, self.env.get(known.get(i, N.NO_ID))) for i, _ in s.defs())
+
     def ends(self, s: N.Control) -> tuple[Any, ...]:
         """The values that the statement yields; an empty tuple if they are not known."""
         match s:
@@ -182,7 +187,8 @@ class Trial:
 
 
 _RULES: dict[type[N.Stmt], Callable[[Trial, Any], None]] = by_class({
-    N.Value: Trial._value, N.Load: Trial._load, N.Atomic: Trial._atomic, N.Store: lambda t, s: t.sees_access(s),
+    N.Value: Trial._value, N.Load: Trial._load, N.Atomic: Trial._atomic, N.Choice: Trial._choice,
+    N.Store: lambda t, s: t.sees_access(s),
     N.Assert: lambda t, s: t.sees_assert(s), N.Control: Trial._control, N.Exit: Trial._exit,
 })  # fmt: skip
 

@@ -6,7 +6,7 @@ a value that is defined outside. This sum is then a result of the reversed if, o
 So adjoints are SSA values, not memory, until they are added to the gradient of a buffer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 
 from quadrants_lab.autodiff import derivative_expressions
@@ -24,9 +24,10 @@ from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.elements import select_result
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import end_of, free_values, renamed
+from quadrants_lab.ir.walk import end_of, free_values, reading, renamed
 
 Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the current block
 
@@ -94,6 +95,10 @@ class AdjointBuilder:
                 top = N.AdStackLoadTop(self.b.fresh(), self.scopes.types[v], stack, name=name)
                 self.env[v] = self.b.add(top)
                 self.b.add(N.AdStackPop(self.b.fresh(), stack))
+            elif v in self.plan.recompute and isinstance(stmt, N.WithElement):
+                k = stmt.position(v)
+                needed = reading(stmt, {i: self._primal(i) for i in (*stmt.index, *stmt.becoming(k))})
+                self.env[v] = select_result(self.b, needed, k, self.b.fresh(), {})
             elif v in self.plan.recompute:
                 operands = tuple(self._primal(a) for a in stmt.operands())
                 copy = replace(stmt.with_operands(operands), id=self.b.fresh(), adjoint_of=N.NO_ID)
@@ -127,6 +132,10 @@ class AdjointBuilder:
             match stmt:
                 case N.Op():
                     self._op(stmt, adj)
+                case N.Element():
+                    self._element(stmt, adj)
+                case N.WithElement():
+                    self._with_element(stmt, adj)
                 case N.Load():
                     self._load(stmt, adj)
                 case N.Store():
@@ -154,6 +163,39 @@ class AdjointBuilder:
             if "r" in names:
                 env["r"] = self._primal(op.id)
             self._add(adj, a, derivative_expressions.emit(self.b, tree, env, op.type, self.scopes.types[a]))
+
+    def _element(self, s: N.Element, adj: Adjoints) -> None:
+        g = adj.pop(s.id, None)
+        if g is not None:
+            zero = self._zero(s.id)
+            # each sum is changed in place; an element that equals an earlier one has a sum of its own
+            sums = tuple(adj.pop(v, zero) if v in self.active else zero for v in s.values)
+            index = self._index(s.index)
+            sum = self.b.op("add", self._chosen(s, index, sums), g)
+            self._shared(s, self._changed(s, index, sums, sum), adj)
+
+    def _with_element(self, s: N.WithElement, adj: Adjoints) -> None:
+        given = [adj.pop(r.id, None) for r in s.results]
+        if any(g is not None for g in given):
+            zero = self._zero(s.value)
+            index, shares = self._index(s.index), tuple(zero if g is None else g for g in given)
+            if s.value in self.active:
+                self._add(adj, s.value, self._chosen(s, index, shares))
+            self._shared(s, self._changed(s, index, shares, zero), adj)
+
+    def _shared(self, s: N.Choice, shares: Iterable[int], adj: Adjoints) -> None:
+        for v, share in zip(s.values, shares, strict=True):
+            if v in self.active:
+                self._add(adj, v, share)
+
+    def _chosen(self, s: N.Choice, index: N.Ids, values: N.Ids) -> int:
+        return self.b.add(N.Element(self.b.fresh(), self.b.types[values[0]], index, s.shape, values, clamped=s.clamped))
+
+    def _changed(self, s: N.Choice, index: N.Ids, values: N.Ids, value: int) -> list[int]:
+        """The elements ``values`` after the one that the index means became ``value``."""
+        results = tuple(self.b.param(self.b.types[value], self._name(v)) for v in s.values)
+        self.b.add(N.WithElement(self.b.fresh(), index, s.shape, values, value, results, clamped=s.clamped))
+        return [r.id for r in results]
 
     def _grad_of(self, buffer: str) -> N.Buffer:
         return self.buffers[self.buffers[buffer].grad]

@@ -114,6 +114,7 @@ _DEMANDS: dict[type[N.Stmt], Callable[[Any, set[int]], list[Demand]]] = by_class
     N.Op: _op_demands,
     N.Access: _access_demands,
     N.Atomic: _atomic_demands,
+    N.Choice: lambda s, active: [Demand(i, "index of a local vector", s) for i in s.index],
     N.If: lambda s, active: [Demand(s.cond, "condition of this if", s)],
     N.For: lambda s, active: [Demand(v, "bound of this loop", s) for v in s.deciding()],
     N.While: lambda s, active: [Demand(s.results[-1].id, "trip count of this loop", s)],
@@ -139,7 +140,9 @@ def stash_plan(
     def sources_of(v: int) -> tuple[int, ...] | None:
         """The values from which v can be computed again, or None if that is impossible."""
         stmt = scopes.defs[v]
-        if stmt.prim or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
+        if isinstance(stmt, N.WithElement):
+            return *stmt.index, *stmt.becoming(stmt.position(v))
+        if isinstance(stmt, (N.Op, N.Element)) or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
             return stmt.operands()
         return None
 

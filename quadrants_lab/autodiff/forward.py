@@ -138,6 +138,9 @@ class _Tangents:
             case N.Op():
                 self.b.stmts.append(s)
                 self._op(s)
+            case N.Choice():
+                self.b.stmts.append(s)
+                self._choice(s)
             case N.Load():
                 self.b.stmts.append(s)
                 if s.id in self.active and s.buffer in self.duals:
@@ -176,6 +179,18 @@ class _Tangents:
             total = share if total is None else self.b.op("add", total, share)
         if total is not None:
             self.of[s.id] = total
+
+    def _choice(self, s: N.Choice) -> None:
+        """The same access to the tangents."""
+        if any(v in self.of for v in s.operands()) and any(i in self.active for i, _ in s.defs()):
+            t = self.b.types[s.values[0]]
+            ids = {v: self._tangent(v, t) for v in dict.fromkeys(s.operands()[len(s.index) :])}
+            made = replace(s, id=self.b.fresh(), values=tuple(ids[v] for v in s.values))
+            if isinstance(made, N.WithElement):
+                made = replace(made, value=ids[made.value], results=tuple(map(self._param, made.results)))
+            self.b.stmts.append(made)
+            self.b.types.update(made.defs())
+            self.of.update((i, j) for (i, _), (j, _) in zip(s.defs(), made.defs(), strict=True) if i in self.active)
 
     def _atomic(self, s: N.Atomic) -> None:
         if s.buffer not in self.duals:

@@ -83,6 +83,6 @@ def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
             _visit(s, child, inner)
         if isinstance(stmt, N.Value):
             s.define(scope, stmt.id, stmt, stmt.type, stmt.name)
-        elif isinstance(stmt, N.Control):
+        elif isinstance(stmt, (N.Control, N.WithElement)):
             for r in stmt.results:
                 s.define(scope, r.id, stmt, r.type, r.name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, Value, While, Yield
+from quadrants_lab.ir.traits import Choice
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import end_of, of_kind, rewrite, rules, walk
 
@@ -38,11 +39,11 @@ def exits(body: Block) -> list[Yield]:
 
 
 def merges(stmt: Stmt) -> list[tuple[int, int]]:
-    """Pairs each value that enters a structured statement without Break and Continue with the carried value or
-    result that it may become."""
+    """Pairs each value that enters a structured statement without Break and Continue, or an access to a local vector or
+    matrix, with the carried value or result that it may become."""
     pairs: list[tuple[int, int]] = []
     if not stmt.nests:  # most statements
-        return pairs
+        return stmt.merges() if isinstance(stmt, Choice) else pairs
     if isinstance(stmt, If):
         for block in stmt.blocks():
             pairs += _yielded(block, stmt.results)
@@ -121,6 +122,8 @@ def computed_from(block: Block) -> dict[int, list[int]]:
     for s in walk(block):
         if isinstance(s, Value):
             found.setdefault(s.id, []).extend(s.operands())
+        elif isinstance(s, Choice):
+            found |= {i: [*s.index] for i, _ in s.defs()}
         for a, b in merges(s):
             found.setdefault(b, []).append(a)
     return found

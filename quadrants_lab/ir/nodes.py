@@ -11,7 +11,7 @@ same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -39,6 +39,43 @@ class Op(Pure):
     prim: Word
     args: Ids
     range: Range | None = field(default=None, kw_only=True)
+
+
+@dataclass(slots=True)
+class Element(Choice, Pure):
+    """The value of an element of a local vector or matrix, chosen at run time; 0 if the index means no element."""
+    form = "element [{index}] of ({shape}) {values}{clamped?}"
+
+    def taken(self, index: Sequence[int]) -> list[tuple[int, int]]:
+        at = self.number(index)
+        return [(self.id, self.values[at] if at >= 0 else NO_ID)]
+
+    def merges(self) -> list[tuple[int, int]]:
+        return [(v, self.id) for v in self.values]
+
+
+@dataclass(slots=True)
+class WithElement(Choice):
+    """The elements of a local vector or matrix after one of them, chosen at run time, became ``value``. The ``results``
+    are all elements; if the index means no element, they are the same as before."""
+    form = "with_element [{index}] = {value} of ({shape}) {values}{clamped?}{results:Results}"
+    value: Id
+    results: Params
+
+    def becoming(self, k: int) -> tuple[int, int]:
+        """The two values of which result ``k`` is one: what is written, and the element before."""
+        return self.value, self.values[k]
+
+    def taken(self, index: Sequence[int]) -> list[tuple[int, int]]:
+        at = self.number(index)
+        return [(r.id, self.becoming(k)[k != at]) for k, r in enumerate(self.results)]
+
+    def merges(self) -> list[tuple[int, int]]:
+        return [(v, r.id) for k, r in enumerate(self.results) for v in self.becoming(k)]
+
+    def position(self, result: int) -> int:
+        """The position of the result with this id."""
+        return [r.id for r in self.results].index(result)
 
 
 @dataclass(slots=True)
@@ -387,8 +424,8 @@ class Offload(Scheduled):
 
 
 STATEMENTS: tuple[type[Stmt], ...] = (
-    Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
-    AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
+    Const, Op, Element, WithElement, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier,
+    Print, AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
     AdStackGuard, Lane, GroupReduce, GroupSame, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 

@@ -458,6 +458,7 @@ _READ: dict[str, Callable[[_Parser], Any]] = {
     "int": lambda p: int(p.take("number")),
     "str": _Parser.name,
     "SizeExpr | None": _Parser.size,
+    "Shape": lambda p: p.several(lambda: int(p.take("number", "an extent")), "number"),
     "Range | None": _Parser.range,
     "Param": _Parser.param,
     "Params": lambda p: p.several(p.param),

@@ -151,6 +151,7 @@ SHOW: dict[str, Callable[..., str]] = {
     "int": lambda s, v: str(v),
     "str": lambda s, v: f" '{v}'" if v else "",
     "SizeExpr | None": lambda s, v: print_size(v),
+    "Shape": lambda s, v: ", ".join(map(str, v)),
     "Range | None": lambda s, v: f"{v[0]}..{v[1]}",
     "Param": lambda s, v: _param(v),
     "Params": lambda s, v: ", ".join(map(_param, v)),

@@ -8,7 +8,7 @@ the statement (`ir.text`). Traits are base classes. A pass asks for traits inste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -28,6 +28,7 @@ Word = str  # an operation or another word that the class of statements knows
 Text = str
 PrimalId = int  # the id of a forward value, which is no operand
 Range = tuple[int, int]  # both ends included
+Shape = tuple[int, ...]  # extents of a local vector or matrix
 
 NO_ID = -1
 MINMAX = ("min", "max")  # atomics whose result is the value of one iteration, or of several that tie
@@ -76,6 +77,11 @@ class Stmt:
     def constant(self) -> Any:
         """The value of a `Const`; None for all others."""
         return None
+
+    @property
+    def weight(self) -> int:
+        """As how many statements this one counts: two for each element of a `Choice`, a comparison and a select."""
+        return 1
 
     def deciding(self) -> Ids:
         """The values that decide which blocks of the statement run, and how often: a condition, begins and ends."""
@@ -183,6 +189,39 @@ class TopUse(StackUse):
     """The statement uses the newest value of its stack, which must not be empty."""
 
     __slots__ = ()
+
+
+@dataclass
+class Choice(Stmt):
+    """The statement accesses the element of a local vector or matrix that ``index`` means. ``values`` are the elements,
+    row by row, and ``shape`` has the extent along each axis. An index that is out of range along some axis means no
+    element, or, if the statement is ``clamped``, the last one."""
+
+    __slots__ = ()
+    index: Ids
+    shape: Shape
+    values: Ids
+    clamped: bool = field(default=False, kw_only=True)
+
+    weight = property(lambda self: 2 * len(self.values))
+
+    def number(self, index: Sequence[int]) -> int:
+        """The position among ``values`` of the element that the index means; -1 if the index means none."""
+        at = 0
+        for i, n in zip(index, self.shape, strict=True):
+            if not 0 <= i < n:
+                return len(self.values) - 1 if self.clamped else -1
+            at = at * n + int(i)
+        return at
+
+    def taken(self, index: Sequence[int]) -> list[tuple[int, int]]:
+        """For this index, pairs of each value that the statement defines and the value that it is equal to; NO_ID
+        instead of the latter stands for 0."""
+        raise NotImplementedError
+
+    def merges(self) -> list[tuple[int, int]]:
+        """All pairs of a value and one that may be equal to it, depending on the index."""
+        raise NotImplementedError
 
 
 class Control(Stmt):

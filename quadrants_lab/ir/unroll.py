@@ -16,7 +16,6 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import copied, find, rewrite, rules, substitute, types_of
 
 _Ref = tuple[Any, int]  # the replacement of a value: (constant, `NO_ID`), or (None, id of a copy)
-_UNKNOWN: _Ref = None, N.NO_ID
 
 
 def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) -> N.Kernel:
@@ -112,9 +111,11 @@ class _Trips:
     def block(self, block: N.Block) -> list[_Ref]:
         """Emits the statements of a block; returns the values that the block yields."""
         for s in block[:-1]:
-            self.visited += 1
+            self.visited += s.weight
             if isinstance(s, N.Op):
                 self.op(s)
+            elif isinstance(s, N.Choice) and None not in (index := [*map(self.value, s.index)]):
+                self.bound |= [(i, self.ref(v) if v != N.NO_ID else (0.0, v)) for i, v in s.taken(index)]
             else:
                 self.statement(s)
         return [self.ref(i) for i in block[-1].operands()]
@@ -131,25 +132,16 @@ class _Trips:
             self.copy(s)
 
     def op(self, s: N.Op) -> None:
-        """Emits a copy of an operation, or evaluates it if its operands are constants. Most operations here are
-        selects, and comparisons before them, so the tests for these two come first."""
-        bound, outside, args = self.bound, self.outside, s.args
-        first = bound.get(args[0]) or outside.get(args[0], _UNKNOWN)
-        if s.prim == "select" and first[0] is not None:
-            taken = args[1] if first[0] else args[2]
-            bound[s.id] = bound.get(taken) or outside.get(taken) or (None, taken)
-        elif first[0] is None or not self.is_decidable(s):
+        """Emits a copy of an operation, or evaluates it if its operands are constants."""
+        values = [self.value(a) for a in s.args]
+        if s.prim == "select" and values[0] is not None:
+            self.bound[s.id] = self.ref(s.args[1 if values[0] else 2])
+        elif None in values or not self.is_decidable(s):
             self.copy(s)
         else:
-            values = [first[0], *map(self.value, args[1:])]
-            if None in values:
-                self.copy(s)
-            elif s.prim == "eq":
-                bound[s.id] = values[0] == values[1], N.NO_ID
-            else:
-                operands = (self.b.types[a].numpy(v) for a, v in zip(args, values, strict=True))
-                with np.errstate(all="ignore"):
-                    bound[s.id] = PRIMS[s.prim].evaluate(s.type, *operands).item(), N.NO_ID
+            operands = (self.b.types[a].numpy(v) for a, v in zip(s.args, values, strict=True))
+            with np.errstate(all="ignore"):
+                self.bound[s.id] = PRIMS[s.prim].evaluate(s.type, *operands).item(), N.NO_ID
 
     def is_decidable(self, s: N.Op) -> bool:
         """Whether all operands and the result of an operation are integers, so that it can be evaluated exactly."""
@@ -161,7 +153,7 @@ class _Trips:
 
     def copy(self, s: N.Stmt) -> None:
         """Emits a copy of a statement, with copies of its blocks."""
-        self.made += 1
+        self.made += s.weight
         if self.made > self.most[0] or self.visited > self.most[1] or isinstance(s, N.Random):
             raise _NotUnrolled
         self.b.span = s.span
@@ -202,7 +194,7 @@ def _is_beyond(
         if isinstance(s, N.Loop):  # its blocks are copied once
             made, visited = zip((1, 1), *(of(x) for b in s.blocks() for x in b[:-1]), strict=True)
             return sum(made), sum(visited)
-        return isinstance(s, N.Access), 1
+        return isinstance(s, N.Access), s.weight
 
     made, visited = of(s)
     return made > most[0] or visited - 1 > most[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS, result_type
@@ -207,8 +208,10 @@ class _Verifier:
         for check in checks:
             check(self, s)
         self.claim(s.id, s)
-        if isinstance(s, N.Value):
-            self.visible[s.id] = s.type
+        for i, t in s.defs():
+            if i != s.id:
+                self.claim(i, s)
+            self.visible[i] = t
 
     def offload(self, s: N.Offload) -> None:
         self.claim(s.id, s)
@@ -303,6 +306,16 @@ class _Verifier:
         t = result_type(s.prim, ts[0], ts[1] if len(ts) > 1 else None, s.type)
         self.need(s.type is t, f"the result of {s.prim} is {t}, not {s.type}", s)
 
+    def choice(self, s: N.Choice) -> None:
+        self.need(len(s.index) == len(s.shape), f"an element of a box of {len(s.shape)} axes has as many indices", s)
+        self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
+        self.need(prod(s.shape) == len(s.values) > 0, f"{s.shape} is not the shape of {len(s.values)} elements", s)
+        types = {t for _, t in s.defs()} | {self.visible[i] for i in s.operands()[len(s.index) :]}
+        whole = s.clamped or isinstance(s, N.WithElement) or s.defs()[0][1].is_float
+        self.need(whole, "an element that may be none is no float", s)
+        self.need(len(types) == 1, "elements differ in dtype", s)
+        self.need(len(s.defs()) in (1, len(s.values)), "there is not a result for each element", s)
+
     def arg(self, s: N.ArgLoad) -> None:
         self.need(s.arg in self.args, f"there is no argument '{s.arg}'", s)
         self.need(self.args[s.arg] is s.type, f"argument '{s.arg}' is {self.args[s.arg]}", s)
@@ -391,6 +404,7 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Const: _Verifier.const,
     N.Op: _Verifier.op,
     N.Call: _Verifier.call,
+    N.Choice: _Verifier.choice,
     N.ArgLoad: _Verifier.arg,
     N.ShapeOf: _Verifier.shape,
     N.Random: lambda v, s: v.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s),

@@ -228,8 +228,8 @@ def copied(
     results, and ``inside`` copies blocks."""
     made = stmt.with_operands(tuple(map(use, stmt.operands()))).with_params(param)
     if made.nests:
-        made = made.with_blocks(tuple(map(inside, made.blocks()))).with_results(param)
-    return replace(made, id=fresh())
+        made = made.with_blocks(tuple(map(inside, made.blocks())))
+    return replace(made.with_results(param), id=fresh())
 
 
 def renamed(stmt: S, fresh: Callable[[], int], ids: dict[int, int] | None = None) -> S:

@@ -58,6 +58,8 @@ class _Cse:
                 if prim in COMMUTATIVE and args[0] > args[1]:
                     args = (args[1], args[0])
                 return (prim, args, type)
+            case N.Element(index=index, shape=shape, values=values, clamped=clamped):
+                return ("element", index, shape, values, clamped)
             case N.Const(type=type, value=value):
                 return (type, repr(value))
             case N.Load(buffer=buffer, index=index):

@@ -62,7 +62,7 @@ class _Folder:
     def emit_const(self, at: N.Op, value: Any, type: DType) -> int:
         return self.add(N.Const(self.b.fresh(), type, value, span=at.span, adjoint_of=at.adjoint_of))
 
-    def add(self, s: N.Value) -> int:
+    def add(self, s: N.Value | N.WithElement) -> int:
         self.defs[s.id] = s
         return self.b.add(s)
 
@@ -134,6 +134,19 @@ class _Folder:
             if got is not None:
                 return got
         return None
+
+    def choice(self, s: N.Element | N.WithElement) -> None:
+        index = [self.const(i) for i in s.index]
+        same = s.clamped and isinstance(s, N.Element) and s.values.count(s.values[0]) == len(s.values)
+        if None not in index or same:
+            for i, v in s.taken(index if None not in index else [0 for _ in index]):
+                if v != N.NO_ID:
+                    self.becomes(i, v)
+                else:
+                    self.changed = True
+                    self.add(N.Const(i, self.types[s.values[0]], 0.0, span=s.span, adjoint_of=s.adjoint_of))
+        else:
+            self.add(s)
 
     def assert_(self, s: N.Assert) -> None:
         if self.const(s.cond) is True:
@@ -280,6 +293,7 @@ def _subnormal(value: Any) -> bool:
 
 
 _FOLD: dict[type, Any] = {
-    N.Const: _Folder.const_, N.Op: _Folder.op_, N.Assert: _Folder.assert_, N.If: _Folder.if_,
+    N.Const: _Folder.const_, N.Op: _Folder.op_, N.Element: _Folder.choice, N.WithElement: _Folder.choice,
+    N.Assert: _Folder.assert_, N.If: _Folder.if_,
     N.For: _Folder.for_, N.While: _Folder.while_, N.AdStackGuard: _Folder.owner, N.Offload: _Folder.owner,
 }  # fmt: skip

@@ -63,7 +63,7 @@ class _Licm:
 
     def moves_from_arm(self, s: N.Stmt) -> bool:
         """Whether a statement moves out of an arm of an If. Slow statements do not, since the arm may never run."""
-        return not (isinstance(s, N.Op) and s.type.is_float) and self.same_everywhere(s, runs=False)
+        return not (isinstance(s, (N.Op, N.Element)) and s.type.is_float) and self.same_everywhere(s, runs=False)
 
     def surely_runs(self, s: N.For) -> bool:
         begin, end = self.ranges.range(s.begin), self.ranges.range(s.end)

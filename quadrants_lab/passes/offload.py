@@ -60,7 +60,7 @@ class _Offloader:
         for s in kernel.body:
             for i, _ in s.defs():
                 self.defs[i] = s
-            if isinstance(s, N.Control):
+            if isinstance(s, (N.Control, N.WithElement)):
                 self.names.update((r.id, r.name) for r in s.results)
             elif isinstance(s, N.Value):
                 self.names[s.id] = s.name

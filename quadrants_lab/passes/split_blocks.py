@@ -210,7 +210,7 @@ class _Task:
         for s in block:
             if isinstance(s, N.Builtin):
                 uniform |= {s.id} if s.what == "threads" else set()
-            elif isinstance(s, (N.Uniform, N.Op)) or (loads and s.loads):
+            elif isinstance(s, (N.Uniform, N.Op, N.Element)) or (loads and s.loads):
                 if all(map(is_uniform, s.operands())) or self.is_block_number(s):
                     uniform.add(s.id)
             elif isinstance(s, (N.If, N.Loop)) and (loads or _has_barrier(s)):

@@ -42,7 +42,7 @@ class Suspects:
 
     def visit(self, block: N.Block) -> None:
         for s in block:
-            if isinstance(s, (N.Const, N.Op)):  # most statements
+            if isinstance(s, (N.Const, N.Op, N.Element)):  # most statements
                 if not self.knows(s.operands()):
                     self.unknown.add(s.id)
                 continue
@@ -77,7 +77,7 @@ class Suspects:
                 return self.kernel.buffers[buffer].known_extent(axis) is not None
             case N.For(begin=begin, end=end):
                 return self.knows((begin, end))
-            case N.If():
+            case N.If() | N.WithElement():
                 return self.knows(s.operands())
         return False
 

@@ -26,7 +26,8 @@ from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.far_values import SpillFarValues
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.backends.lower.local_arrays.rewriter import lower_local_arrays
+from quadrants_lab.backends.lower.local_arrays.selects import lower_elements
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
@@ -95,7 +96,8 @@ PASSES: dict[str, Pass] = {
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
-        lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(), trust_asserts,
+        lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, lower_elements, LowerMath(),
+        trust_asserts,
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), LaneSchedule(),
         lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(), LowerCells(),
         SpillFarValues(),

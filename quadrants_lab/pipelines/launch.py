@@ -3,7 +3,7 @@ computes values. Nothing here imports what only derivatives need, nor passes tha
 
 from quadrants_lab.ir.buffers import Buffer
 from quadrants_lab.ir.importing import lazily
-from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Op, Pass, Store, While
+from quadrants_lab.ir.nodes import Choice, Exit, For, If, Kernel, Offload, Pass, Store, While
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import where
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
@@ -24,7 +24,7 @@ check_division = lazily("passes.check_bounds", "check_division")
 
 split_blocks = where(Offload, "passes.split_blocks", "split_blocks", lambda s: s.block_dim)
 structure_exits = where(Exit, "passes.structure_exits", "structure_exits")
-unroll_local_arrays = where(Op, "passes.unroll_local_arrays", "unroll_local_arrays", lambda s: s.prim == "select")
+unroll_local_arrays = where(Choice, "passes.unroll_local_arrays", "unroll_local_arrays")
 over_cells = where(If, "passes.over_cells", "over_cells")
 spare_pages = where(Store, "passes.over_cells", "spare_pages")
 peel_edges = where(For, "passes.peel_edges", "peel_edges")

@@ -38,6 +38,10 @@ def sample():
         flags = b.add(N.AdStackAlloca(b.fresh(), u1, count_only=True, reason=""))
         v = b.load(y, ())
         b.add(N.AdStackPush(b.fresh(), a, v))
+        at = b.const(1, i32)
+        w = b.add(N.Element(b.fresh(), f32, (at, at), (1, 2), (v, v), clamped=True, name="w"))
+        changed = b.param(f32, "w[0]"), b.param(f32)
+        b.add(N.WithElement(b.fresh(), (at,), (2,), (v, w), v, changed))
         b.add(N.AdStackPush(b.fresh(), flags, b.const(True, u1)))
         b.adjoint_of = 3
         with b.block() as reverse:

@@ -127,15 +127,15 @@ def fields():
 @pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
 @pytest.mark.parametrize("part", range(4))
 def test_memory_gives_what_selects_give(part, monkeypatch) -> None:
-    monkeypatch.setattr(arrays_, "LEAST_TABLE", local_arrays.FEWEST_SELECTS + 1)
+    monkeypatch.setattr(arrays_, "LEAST_TABLE", local_arrays.FEWEST)
     used = fields()
     given = {name: field.to_numpy() for name, field in used.items()}
     put_in_memory = 0
     for seed in SEEDS[part::4]:
         found = []
-        for fewest in (local_arrays.FEWEST_SELECTS, 1 << 30):
+        for fewest in (local_arrays.FEWEST, 1 << 30):
             with monkeypatch.context() as patched:
-                patched.setattr(local_arrays, "FEWEST_SELECTS", fewest)
+                patched.setattr(local_arrays, "FEWEST", fewest)
                 for name, field in used.items():
                     field.from_numpy(given[name])
                 k = kernel_of(seed, **used)
@@ -154,6 +154,43 @@ def test_memory_gives_what_selects_give(part, monkeypatch) -> None:
         for as_memory, as_values in zip((*found[0], arrays["y"], arrays["z"]), (*found[1], *found[1][:2]), strict=True):
             np.testing.assert_array_equal(as_memory, as_values, f"seed {seed}")
     assert put_in_memory >= len(SEEDS) // 16
+
+
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_equal_elements_add_up_in_a_gradient(size) -> None:
+    """Of an element that occurs several times in a vector, each read and write has its share, in both modes."""
+    x = qd.field(qd.i32, shape=N)
+    f, y = (qd.field(qd.f64, shape=N, needs_grad=True, needs_dual=True) for _ in range(2))
+    x.from_numpy(np.arange(N, dtype=np.int32))
+    f.from_numpy(np.linspace(0.5, 2.0, N))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            a, total = f[i] * f[i], f[i] * 0.0
+            v = qd.Vector([a if k % 3 else 2.0 * a for k in range(size)])
+            for j in range(x[i] % 4 + 2):
+                total += v[(j + x[i]) % size] * (j + 1)
+                v[(j * x[i]) % size] = v[j % size] + a
+            y[i] = total
+
+    def plain(i: int, a: float) -> float:
+        v, total = [a if k % 3 else 2.0 * a for k in range(size)], 0.0
+        for j in range(i % 4 + 2):
+            total += v[(j + i) % size] * (j + 1)
+            v[(j * i) % size] = v[j % size] + a
+        return total
+
+    k()
+    y.grad.fill(1.0)
+    k.grad()
+    given = f.to_numpy()
+    np.testing.assert_allclose(y.to_numpy(), [plain(i, a * a) for i, a in enumerate(given)])
+    slopes = [2.0 * a * plain(i, 1.0) for i, a in enumerate(given)]  # it is linear in the square
+    np.testing.assert_allclose(f.grad.to_numpy(), slopes)
+    with qd.ad.FwdMode(loss=y, param=f, seed=[1.0] * N):
+        k()
+    np.testing.assert_allclose(y.dual.to_numpy(), slopes)
 
 
 def test_elements_bound_loops_that_carry_their_array() -> None:

@@ -6,7 +6,7 @@ from itertools import count, pairwise, product
 from math import prod
 
 from quadrants_lab.backends.lower.local_arrays import FEWEST
-from quadrants_lab.backends.lower.local_arrays.accesses import Group, Place
+from quadrants_lab.backends.lower.local_arrays.accesses import Access, Place
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
@@ -19,7 +19,7 @@ LEAST_TABLE = 32
 @dataclass(eq=False)
 class Array:
     buffer: N.Buffer
-    groups: list[Group]
+    groups: list[Access]
     slots: dict[int, int]  # value -> index of the element whose successive values it belongs to
 
     @property
@@ -35,7 +35,7 @@ class Table:
     before it."""
 
     buffer: N.Buffer
-    groups: list[Group]
+    groups: list[Access]
     elements: list[int]
     loop: int
 
@@ -46,7 +46,7 @@ class _Classes:
 
     def __init__(self) -> None:
         self.parent: dict[int, int] = {}
-        self.places: dict[int, dict[Group | int, Place]] = {}
+        self.places: dict[int, dict[Access | int, Place]] = {}
 
     def root(self, value: int) -> int:
         parent = self.parent
@@ -56,7 +56,7 @@ class _Classes:
             parent[value] = value = beyond
         return value
 
-    def tag(self, value: int, group: Group | int, place: Place) -> None:
+    def tag(self, value: int, group: Access | int, place: Place) -> None:
         self.places.setdefault(self.root(value), {}).setdefault(group, place)
 
     def join(self, a: int, b: int) -> None:
@@ -84,7 +84,7 @@ def _phis(body: N.Block) -> Iterable[tuple[N.Stmt, int, int, tuple[int, ...]]]:
 
 
 def arrays_of(
-    body: N.Block, groups: list[Group], types: dict[int, DType], buffers: Mapping[str, N.Buffer]
+    body: N.Block, groups: list[Access], types: dict[int, DType], buffers: Mapping[str, N.Buffer]
 ) -> list[Array]:
     """The arrays of a task for which memory pays: those that loops carry. Their names differ from those of all
     ``buffers``."""
@@ -109,9 +109,9 @@ def arrays_of(
             if other in own:
                 classes.join(value, other)
     # access group -> the groups that share elements with it
-    beside: dict[Group, dict[Group, None]] = {g: {} for g in groups}
+    beside: dict[Access, dict[Access, None]] = {g: {} for g in groups}
     for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
-        for g, h in pairwise(of_kind(places, Group)):
+        for g, h in pairwise(of_kind(places, Access)):
             beside[g][h] = beside[h][g] = None
     loops = [*find(body, N.Loop)]
     # set of values -> the name of their variable, "v" for the carried value 'v[0]'
@@ -126,7 +126,7 @@ def arrays_of(
         left = {g: None for g in left if g not in together}
         roots = {r for r in members if any(g in together for g in classes.places.get(r, {}))}
         largest = max(together, key=lambda g: (len(g.elements), bool(g.made)))
-        size, dtype = len(largest.elements), types[largest.last.id]
+        size, dtype = len(largest.elements), largest.dtype
         if size < FEWEST or roots.isdisjoint(variables) or dtype is u1 or dtype.bits < 32:
             continue
         found = {r: classes.places[r] for r in roots}
@@ -144,14 +144,14 @@ def arrays_of(
 
 
 def tables_of(
-    body: N.Block, groups: list[Group], arrays: list[Array], types: dict[int, DType], taken: set[str]
+    body: N.Block, groups: list[Access], arrays: list[Array], taken: set[str]
 ) -> list[Table]:
     """The tables of a task, for its reads that belong to no array. With a table, a trip makes one load instead of a
     select for each element. Each table is stored before the outermost loop that computes none of its elements."""
     mine = {g for a in arrays for g in a.groups}
     slots = {v for a in arrays for v in a.slots}
-    reads = {g.last.id: g for g in groups if g.kind == "read" and len(g.elements) >= LEAST_TABLE and g not in mine}
-    reads = {i: g for i, g in reads.items() if types[i].bits >= 32 and slots.isdisjoint(g.elements.values())}
+    reads = {g.stmt.id: g for g in groups if not g.made and len(g.elements) >= LEAST_TABLE and g not in mine}
+    reads = {i: g for i, g in reads.items() if g.dtype.bits >= 32 and slots.isdisjoint(g.elements.values())}
     if not reads or any(find(body, N.Exit)):
         return []
     depth = dict[int, int]()  # value -> how many statements are nested around its definition
@@ -171,7 +171,7 @@ def tables_of(
         if (table := found.get(key)) is None:
             others = *(a.buffer for a in arrays), *(t.buffer for t in found.values())
             name = _unused("table", {*taken, *(b.name for b in others)})
-            buffer = N.Buffer(name, "private", types[s.id], 1, (len(elements),))
+            buffer = N.Buffer(name, "private", g.dtype, 1, (len(elements),))
             table = found[key] = Table(buffer, [], elements, loop.id)
         table.groups.append(g)
     return [*found.values()]
@@ -196,7 +196,7 @@ def _flat(place: Place, shape: Place) -> int:
     return at
 
 
-def _lies(g: Group, array: Array) -> bool:
+def _lies(g: Access, array: Array) -> bool:
     """Sets where the places of a group lie in the array. False if they are not evenly spaced along each axis, or if
     this is not known."""
     known = {place: array.slots[v] for place, v in (*g.elements.items(), *g.made.items()) if v in array.slots}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends.lower.local_arrays.accesses import Group, accesses
+from quadrants_lab.backends.lower.local_arrays.accesses import Access, accesses
 from quadrants_lab.backends.lower.local_arrays.arrays import Array, Table, arrays_of, tables_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -36,8 +36,9 @@ class Rewriter:
         self.table_of = {g: t for t in tables for g in t.groups}
         self.tables = tables
         groups = [*self.array_of, *self.table_of]
-        self.at = {g.last.id: g for g in groups}
-        self.parts = {s.id for g in groups for s in g.parts} - self.at.keys()
+        self.at = {g.stmt.id: g for g in groups}
+        # what `where` emitted in this block: (index, shape, place in the array, index if out of range) -> its result
+        self.found: dict[tuple[object, ...], tuple[int, int]] = {}
         self.holds: dict[Slot, int] = {}
         self.saved: dict[int, int] = {}
         self.left = uses(body)
@@ -86,11 +87,10 @@ class Rewriter:
 
     # --- accesses
 
-    def access(self, g: Group) -> None:
-        b = self.b
-        b.span, b.adjoint_of = g.last.span, g.last.adjoint_of
-        for s in g.parts:
-            self.read(s.operands())
+    def access(self, g: Access) -> None:
+        b, s = self.b, g.stmt
+        b.span, b.adjoint_of = s.span, s.adjoint_of
+        self.read(s.operands())
         if g in self.table_of:
             self.choose(g, self.table_of[g].buffer)
             return
@@ -99,55 +99,50 @@ class Rewriter:
         if not g.made:
             missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
             if 2 * len(missing) > len(slots):  # with so many stores, selects are no slower
-                for s in g.parts:
-                    b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
+                b.stmts.append(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
                 return
-        value = self.value(g.value) if g.value != N.NO_ID else N.NO_ID
+        value = self.value(s.value) if isinstance(s, N.WithElement) else N.NO_ID
         self.ensure({slots[place]: old for place, old in g.elements.items()})
         if not g.made:
-            self.choose(g, array.buffer, value)
+            self.choose(g, array.buffer)
             return
         for slot in slots.values():
             self.keep(slot)
-        at, _ = self.where(g, array.size if g.kind == "write" else self.last(g))
-        if g.kind == "add":
-            value = b.op("add", b.load(array.buffer, (at,)), value)
+        at, _ = self.where(g, self.last(g) if s.clamped else array.size)
         b.store(array.buffer, (at,), value)
         for place, v in g.made.items():
             self.holds[slots[place]] = v
             self.changed.add(slots[place])
 
     @staticmethod
-    def last(g: Group) -> int:
-        """The index of the element that a read gets if its index is out of range."""
+    def last(g: Access) -> int:
+        """The index of the last element."""
         return g.numbers[tuple(n - 1 for n in g.shape)]
 
-    def choose(self, g: Group, buffer: N.Buffer, value: int = N.NO_ID) -> None:
-        """Emits the load of a read or a sum; adds ``value`` to the loaded element if there is one."""
-        b, s = self.b, g.last
+    def choose(self, g: Access, buffer: N.Buffer) -> None:
+        """Emits the load of a read."""
+        b, s = self.b, g.stmt
+        assert isinstance(s, N.Element)
         at, inside = self.where(g, self.last(g))
-        load = N.Load(s.id, s.type, buffer.name, (at,), name=s.name, span=s.span)
-        if g.kind == "read" or (inside == value == N.NO_ID):
-            b.add(load)
-            return
-        chosen = b.load(buffer, (at,))
-        if inside != N.NO_ID:
-            chosen = chosen if value == N.NO_ID else b.op("add", value, chosen)
-            other = b.const(0, s.type) if value == N.NO_ID else value
-            b.add(replace(s, prim="select", args=(inside, chosen, other)))
+        if s.clamped or inside == N.NO_ID:
+            b.add(N.Load(s.id, s.type, buffer.name, (at,), name=s.name, span=s.span))
         else:
-            b.add(replace(s, prim="add", args=(value, chosen)))
+            args = inside, b.load(buffer, (at,)), b.const(0, s.type)
+            b.add(N.Op(s.id, s.type, "select", args, name=s.name, span=s.span))
 
     def fill(self, table: Table) -> None:
         for n, v in enumerate(table.elements):
             self.b.store(table.buffer, (self.b.const(n, i32),), self.value(v))
 
-    def where(self, g: Group, beyond: int) -> tuple[int, int]:
-        """Emits the element's index in the array; ``beyond`` if the access is out of range. Also returns a flag whether
-        it is in range, NO_ID if that is known."""
+    def where(self, g: Access, beyond: int) -> tuple[int, int]:
+        """Emits the element's index in the array, once in each block; ``beyond`` if the access is out of range. Also
+        returns a flag whether it is in range, NO_ID if that is known."""
         b, tests = self.b, []
+        key = g.stmt.index, g.shape, g.first, g.steps, beyond
+        if key in self.found:
+            return self.found[key]
         terms = [b.const(g.first, i32)] if g.first else []
-        for i, n, step in zip(g.index, g.shape, g.steps, strict=True):
+        for i, n, step in zip(g.stmt.index, g.shape, g.steps, strict=True):
             at, known = self.value(i), self.ranges.range(i)
             if known is None or known[0] < 0 or known[1] >= n:
                 signed, t = (i64, u64) if b.types[at].bits == 64 else (i32, u32)
@@ -160,18 +155,20 @@ class Rewriter:
         if tests:
             inside = b.reduced("and", tests)
             number = b.op("select", inside, number, b.const(beyond, i32))
+        self.found[key] = number, inside
         return number, inside
 
     # --- statements
 
     def block(self, block: N.Block, results: Sequence[Slot | None]) -> list[N.Stmt]:
         """Rewrites a block. The values that it yields go to the slots ``results``, where these are not None."""
-        b = self.b
+        b, found = self.b, self.found
+        self.found = dict(found)
         with b.block() as out:
             for s in block[:-1]:
                 if s.id in self.at:
                     self.access(self.at[s.id])
-                elif s.id not in self.parts:
+                else:
                     b.span, b.adjoint_of = s.span, s.adjoint_of
                     self.statement(s)
             end = end_of(block)
@@ -181,6 +178,7 @@ class Rewriter:
             yielded = [self.value(v) for v, slot in zip(ends, results, strict=True) if slot is None]
             self.ensure({slot: v for slot, v in zip(results, ends, strict=True) if slot is not None})
             b.stmts.append(replace(end, values=tuple(yielded)))
+        self.found = found
         return out
 
     def statement(self, s: N.Stmt) -> None:
@@ -293,7 +291,9 @@ class Rewriter:
 
 
 @deeply_recursive
-def lowered(kernel: N.Kernel) -> N.Kernel:
+def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:
+    """An optimisation: moves vectors and matrices to memory where this pays. There they are buffers of kind "private".
+    """
     b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
     ranges = cache(lambda: Ranges(kernel))
     made = map_offloads(kernel, lambda task: _lowered(b, ranges, task, buffers))
@@ -304,11 +304,11 @@ def _lowered(
     b: Builder, ranges: Callable[[], Ranges], task: N.Offload, buffers: dict[str, N.Buffer]
 ) -> N.Offload:
     """The lowered task; the task itself if it has no array and no table, or if the rewriter raised `Lost`."""
-    groups = accesses(task.body)
+    groups = accesses(task.body, b.types)
     if not groups:
         return task
     arrays = arrays_of(task.body, groups, b.types, buffers)
-    tables = tables_of(task.body, groups, arrays, b.types, {*buffers})
+    tables = tables_of(task.body, groups, arrays, {*buffers})
     if not arrays and not tables:
         return task
     try:
@@ -317,17 +317,4 @@ def _lowered(
         return task
     made = *(a.buffer for a in arrays), *(t.buffer for t in tables)
     buffers |= {b.name: b for b in made}
-    return replace(task, body=_used(body, uses(body)))
-
-
-def _used(block: N.Block, reads: dict[int, int]) -> N.Block:
-    """The block without statements whose values are no longer read: the conditions of replaced selects, and their
-    constants."""
-    kept: list[N.Stmt] = []
-    for s in reversed(block):
-        if isinstance(s, (N.Const, N.Op)) and not reads.get(s.id):
-            for i in s.operands():
-                reads[i] -= 1
-        else:
-            kept.append(map_blocks(s, lambda inner: _used(inner, reads)))
-    return tuple(reversed(kept))
+    return replace(task, body=body)

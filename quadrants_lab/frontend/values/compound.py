@@ -14,7 +14,9 @@ from typing import Any
 
 from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Lowering, Value
+from quadrants_lab.ir.nodes import Element
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType
 
 PASSED = "a copy of the caller's list"  # for `Value.fixed`: a list that a func took by value
 STATIC_VARIABLE = "a static loop variable"
@@ -99,8 +101,8 @@ class Matrix(_Numbers):
         return Matrix(shape, picked) if shape else picked[0]
 
     def _at(self, cx: Lowering, cell: Cell, node: ast.expr) -> Any:
-        """The element at an index. If a part of the index is computed at run time, selects choose among all elements
-        that it may be."""
+        """The element at an index. If a part of the index is computed at run time, the element is chosen then, among
+        all that it may be."""
         if not computed(cell):
             return self.elements[flat(cell, self.shape)]
         if self.is_shared and self.elements[0].private_copy and are_private(self.elements, cell, cx.span(node)):
@@ -108,20 +110,17 @@ class Matrix(_Numbers):
         in_place = self.is_memory
         among = self if in_place else self.load(cx, node)
         cx.at(node)
-        possible = list(candidates(cx, among.shape, cell))
-        numbers = [among.elements[p] for p, _ in possible]
+        index, extents, places = box(among.shape, cell)
+        numbers = [among.elements[p] for p in places]
 
-        def chosen(entry: Callable[[Any], int]) -> int:
-            result = entry(numbers[-1])
-            for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
-                result = cx.b.op("select", cond(), entry(number), result)
-            return result
+        def chosen(t: DType, values: Iterable[int]) -> Any:
+            return cx.b.add(Element(cx.b.fresh(), t, index, extents, tuple(values), clamped=True))
 
         if in_place:
-            at = tuple(chosen(lambda e, k=k: e.at[k]) for k in range(len(numbers[0].at)))  # type: ignore[misc]  # bound now
-            return replace(numbers[0], at=at)
+            ids = zip(*(number.at for number in numbers), strict=True)
+            return replace(numbers[0], at=tuple(chosen(cx.b.types[same[0]], same) for same in ids))
         t = cx.type_of(numbers[0])
-        return Num(chosen(lambda number: cx.to(number, t)), t)
+        return Num(chosen(t, [cx.to(number, t) for number in numbers]), t)
 
     def entries(self, cx: Lowering) -> tuple[Any, ...]:
         columns = self.shape[-1]
@@ -180,31 +179,22 @@ def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
     return Matrix((len(rows), *first.shape), tuple(flat))
 
 
-def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
-    """The positions of elements that an index may refer to, each with a function that emits the condition that it is
-    this position."""
+def box(shape: tuple[int, ...], cell: Cell) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
+    """The elements that an index may refer to: the ids of its computed parts, the extents of their axes, and the
+    positions of the elements."""
     at = computed(cell)
-
-    def condition(where: tuple[int, ...]) -> int:
-        return reduce(partial(cx.b.op, "and"), [_is_at(cx, i, where[axis]) for axis, i in at.items()])
-
     axes: list[Any] = [range(n) if axis in at else (cell[axis],) for axis, n in enumerate(shape)]
-    for where in product(*axes):
-        yield flat(where, shape), partial(condition, where)
+    positions = [flat(where, shape) for where in product(*axes)]
+    return tuple(i.id for i in at.values()), tuple(shape[axis] for axis in at), positions
 
 
-def _is_at(cx: Lowering, index: Num, k: int) -> int:
-    """Emits the test whether the index equals ``k``. All accesses in a block of statements share the test and its
-    constant."""
-    open_, made = cx.b.stmts, cx.places
-    if made.get((index.id, k), _NOWHERE)[0] is not open_:
-        if made.get((index.type, k), _NOWHERE)[0] is not open_:
-            made[index.type, k] = open_, cx.const(k, index.type)
-        made[index.id, k] = open_, cx.b.op("eq", index.id, made[index.type, k][1])
-    return made[index.id, k][1]  # type: ignore[no-any-return]  # an id
-
-
-_NOWHERE = None, 0
+def tests(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, int]]:
+    """For each position of an element that a computed index may refer to, the position, and the condition that the
+    index refers to it, which is emitted."""
+    index, extents, positions = box(shape, cell)
+    for position, where in zip(positions, product(*map(range, extents)), strict=True):
+        equal = (cx.b.op("eq", i, cx.const(k, cx.b.types[i])) for i, k in zip(index, where, strict=True))
+        yield position, reduce(partial(cx.b.op, "and"), equal)
 
 
 @dataclass(slots=True, eq=False)

@@ -136,8 +136,6 @@ class Context:
         # by the id of a number: the shared memory that holds this number of each thread, and the open block that made
         # it
         self.rows: dict[int, tuple[list[N.Stmt], V.Mem]] = {}
-        # tests whether an index equals a constant, and these constants, each with the open block that made it
-        self.places: dict[object, tuple[list[N.Stmt], int]] = {}
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     @contextmanager

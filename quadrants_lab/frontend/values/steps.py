@@ -7,10 +7,11 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.values.compound import Cell, Matrix, candidates, computed
+from quadrants_lab.frontend.values.compound import Cell, Matrix, box, computed
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Value
+from quadrants_lab.ir.nodes import WithElement
 from quadrants_lab.ir.record import dataclass
 
 Change = Callable[[Value, str], Value]  # (part, suffix of the part's name) -> the new part
@@ -69,9 +70,15 @@ class Elements:
         any_one = self.is_dynamic and not self.shape  # every element has the same dtype
         numbers = change(elements[0] if any_one else self.take(cx, whole, node), "").leaves()
         for cell, new in zip(self.cells, numbers, strict=True):
-            for p, cond in candidates(cx, whole.shape, cell):
-                old = elements[p]
-                elements[p] = Num(cx.b.op("select", cond(), new.id, old.id), old.type) if self.is_dynamic else new
+            index, extents, places = box(whole.shape, cell)
+            made = [new]
+            if self.is_dynamic:
+                values = tuple(elements[p].id for p in places)
+                results = tuple(cx.b.param(elements[p].type) for p in places)
+                cx.b.add(WithElement(cx.b.fresh(), index, extents, values, new.id, results))
+                made = [Num(r.id, r.type) for r in results]
+            for p, number in zip(places, made, strict=True):
+                elements[p] = number
         return whole.rebuilt(elements)
 
     def meets(self, other: Any) -> bool:

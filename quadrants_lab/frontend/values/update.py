@@ -10,7 +10,7 @@ from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
 from quadrants_lab.frontend.values import containers
 from quadrants_lab.frontend.values.active_cells import activate_element
-from quadrants_lab.frontend.values.compound import are_private, candidates
+from quadrants_lab.frontend.values.compound import are_private, tests
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
 from quadrants_lab.frontend.values.matrix import swizzle
@@ -107,8 +107,7 @@ def _store_private(cx: Context, place: Local, value: V.Value, node: ast.expr, so
         cx.at(stmt)
         new = cx.to(number, t)
         numbers.append(V.Num(new, t))
-        for p, cond in candidates(cx, base.shape, cell):
-            here = cond()
+        for p, here in tests(cx, base.shape, cell):
             with cx.b.block() as then:
                 cx.b.store(temps[p].buffer, (), new)
                 cx.b.yield_()
@@ -290,8 +289,7 @@ def reduce(
     for cell, (_, number) in zip(last.cells, target.pairs(cx, value, source), strict=True):
         amount = _amount(cx, op, first, number, source, stmt)
         needed, found = isinstance(stmt, ast.Call), nothing  # only a call has a value
-        for p, cond in candidates(cx, whole.shape, cell):
-            here = cond()
+        for p, here in tests(cx, whole.shape, cell):
             was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
             found = cx.b.op("select", here, was.id, found) if needed else found
         olds.append(V.Num(found, t))
@@ -392,7 +390,7 @@ def name_values(cx: Context, value: V.Value, name: str) -> None:
         match last:
             case N.Value() if last.id in wanted and not last.name:
                 last.name = wanted[last.id]
-            case N.If():
+            case N.If() | N.WithElement():
                 for r in last.results:
                     if r.id in wanted and not r.name:
                         r.name = wanted[r.id]

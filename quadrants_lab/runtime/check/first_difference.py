@@ -350,7 +350,7 @@ class _Iteration:
             raise TooLong
         if isinstance(s, N.Offload):
             self.lane = lane_of(s, value)
-        if isinstance(s, N.Op) and s.type.is_float and s.adjoint_of != N.NO_ID:
+        if isinstance(s, (N.Op, N.Element)) and s.type.is_float and s.adjoint_of != N.NO_ID:
             self.derivatives.setdefault(s.adjoint_of, []).append(float(value))
         if s.loads and s.span is not None:
             self.loads[written(s.span)] = s.span.line, value

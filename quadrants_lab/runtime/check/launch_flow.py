@@ -161,6 +161,11 @@ class LaunchFlow:
         if len(found) < 16:
             found.append(self.event(s))
 
+    def choice(self, s: N.Choice, value: Any) -> None:
+        found = [(i, self.flows.get(v)) for i, v in s.taken([self.env[i] for i in s.index])]
+        for i, flow in found:
+            self._set(i, flow)
+
     def load(self, s: N.Load, value: Any) -> None:
         flow = self.cells.get(self._cell(s))
         if any(i in self.flows for i in s.index):
@@ -274,7 +279,8 @@ class LaunchFlow:
 
 
 _HANDLERS: dict[type[N.Stmt], Callable[[Any, Any, Any], None]] = {
-    N.Offload: LaunchFlow.task, N.Op: LaunchFlow.op, N.Load: LaunchFlow.load, N.Store: LaunchFlow.store,
+    N.Offload: LaunchFlow.task, N.Op: LaunchFlow.op, N.Element: LaunchFlow.choice,
+    N.WithElement: LaunchFlow.choice, N.Load: LaunchFlow.load, N.Store: LaunchFlow.store,
     N.Atomic: LaunchFlow.atomic, N.Yield: LaunchFlow.end, N.Break: LaunchFlow.end, N.Continue: LaunchFlow.end,
     N.If: LaunchFlow.branch, N.For: LaunchFlow.loop, N.While: LaunchFlow.loop,
 }  # fmt: skip

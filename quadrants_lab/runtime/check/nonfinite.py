@@ -164,6 +164,11 @@ class _Origins:
                 if known is None:
                     known = self.latest = s, (*(self.env[a] for a in s.args), value)
                 self.of[s.id] = known
+            case N.Choice():
+                for i, v in s.taken([env[i] for i in s.index]):
+                    self.of.pop(i, None)
+                    if v in self.of:
+                        self.of[i] = self.of[v]
             case N.Write() if _lost(self.env[s.value]):
                 made = self.of.get(s.value, self.latest)
                 if made is not None:

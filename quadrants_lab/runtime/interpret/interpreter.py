@@ -235,6 +235,12 @@ class _Machine:
             value = _flush(PRIMS[prim].evaluate(s.type, *[_flush(env[i]) for i in s.args]))
         self.define(s, value)
 
+    def _choice(self, s: N.Choice) -> None:
+        types = dict(s.defs())
+        taken = s.taken(self.values(s.index))
+        self.env |= {i: self.env[v] if v != N.NO_ID else types[i].numpy(0) for i, v in taken}
+        self.notify(s, self.env.get(s.id))
+
     def _call(self, s: N.Call) -> None:
         f = self.kernel.functions[s.function]
         outer = self.env, self.observer
@@ -446,7 +452,8 @@ def _number(box: Box, lane: Lane) -> int:
 
 
 _HANDLERS: dict[type[N.Stmt], str] = {
-    N.Const: "const", N.Op: "op", N.Call: "call", N.Random: "random", N.Builtin: "builtin", N.Load: "load",
+    N.Const: "const", N.Op: "op", N.Element: "choice", N.WithElement: "choice", N.Call: "call", N.Random: "random",
+    N.Builtin: "builtin", N.Load: "load",
     N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print", N.AdStackAlloca: "alloca",
     N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackGuard: "guard",
     N.Overflow: "overflow", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",

@@ -1,0 +1,47 @@
+"""Selects in place of accesses to elements of local vectors and matrices (`Element`, `WithElement`)."""
+
+from collections.abc import Iterator
+from itertools import product
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import u1
+
+Tests = dict[tuple[int, int], int]  # (index, place along its axis) -> the test whether they are equal
+
+
+def _test(b: Builder, index: N.Ids, place: tuple[int, ...], made: Tests) -> int:
+    """The id of the condition that the index is this place. Tests that ``made`` lacks are emitted, and added to it."""
+    for i, k in zip(index, place, strict=True):
+        if (i, k) not in made:
+            t = b.types[i]
+            made[i, k] = b.op("eq", i, b.const(k, t)) if t.holds(k) else b.const(False, u1)
+    return b.reduced("and", (made[i, k] for i, k in zip(index, place, strict=True)))
+
+
+def _places(s: N.Choice) -> Iterator[tuple[int, ...]]:
+    return product(*map(range, s.shape))
+
+
+def select_element(b: Builder, s: N.Element, made: Tests) -> None:
+    """Emits selects that choose the element, the last of them under the id of the statement."""
+    *places, last = zip(_places(s), s.values, strict=True)
+    chosen = last[1]
+    if not (s.clamped and places):
+        places, chosen = [*places, last], chosen if s.clamped else b.const(0, s.type)
+    for n, (place, value) in reversed([*enumerate(places)]):
+        args = _test(b, s.index, place, made), value, chosen
+        chosen = b.add(N.Op(b.fresh() if n else s.id, s.type, "select", args, name="" if n else s.name))
+
+
+def select_result(b: Builder, s: N.WithElement, k: int, id: int, made: Tests) -> int:
+    """Emits a select that is result ``k`` of the statement, under ``id``; returns the id."""
+    places = [*_places(s)]
+    new, old = s.becoming(k)
+    if s.clamped and 0 < k == len(places) - 1:
+        args = b.reduced("or", [_test(b, s.index, place, made) for place in places[:k]]), old, new
+    else:
+        old = new if s.clamped and len(places) == 1 else old
+        args = _test(b, s.index, places[k], made), new, old
+    r = s.results[k]
+    return b.add(N.Op(id, r.type, "select", args, name=r.name))
