@@ -1,11 +1,13 @@
 """Selects in place of accesses to elements of local vectors and matrices (`Element`, `WithElement`)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import u1
+from quadrants_lab.ir.walk import map_blocks, same_or, types_of
 
 Tests = dict[tuple[int, int], int]  # (index, place along its axis) -> the test whether they are equal
 
@@ -45,3 +47,25 @@ def select_result(b: Builder, s: N.WithElement, k: int, id: int, made: Tests) ->
         args = _test(b, s.index, places[k], made), new, old
     r = s.results[k]
     return b.add(N.Op(id, r.type, "select", args, name=r.name))
+
+
+def lower_elements(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no `Element` and no `WithElement`. Accesses in a block and in its inner blocks share the
+    tests of an index."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def block(stmts: N.Block, made: Tests) -> N.Block:
+        with b.block() as out:
+            for s in stmts:
+                b.span, b.adjoint_of = s.span, s.adjoint_of
+                if isinstance(s, N.Element):
+                    select_element(b, s, made)
+                elif isinstance(s, N.WithElement):
+                    for k, r in enumerate(s.results):
+                        select_result(b, s, k, r.id, made)
+                else:
+                    out.append(map_blocks(s, lambda inner: block(inner, dict(made))))
+        return same_or(stmts, out)
+
+    body = block(kernel.body, {})
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)

@@ -27,7 +27,6 @@ from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.far_values import SpillFarValues
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays.rewriter import lower_local_arrays
-from quadrants_lab.backends.lower.local_arrays.selects import lower_elements
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
@@ -36,6 +35,7 @@ from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
 from quadrants_lab.backends.lower.tasks import LowerTasks
 from quadrants_lab.backends.wasm.lanes import LaneSchedule
+from quadrants_lab.ir.elements import lower_elements
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import with_arguments

@@ -55,7 +55,7 @@ def test_a_first_kernel_imports_only_what_it_needs(tmp_path: Path) -> None:
     unused = {
         "frontend.syntax.printing", "frontend.values.packed", "frontend.ops.spaces", "frontend.ops.static",
         "frontend.ops.numbers", "frontend.library", "backends._llvm.atomics", "backends.lower.random", "ir.draws",
-        "backends.lower.local_arrays.accesses", "autodiff", "adstack", "analysis.trials",
+        "backends.lower.local_arrays.arrays", "autodiff", "adstack", "analysis.trials",
         "analysis.race_trials", "passes.check_bounds", "passes.out_of_bounds", "passes.watch_races", "llvmlite",
     }  # fmt: skip
     (tmp_path / "first.py").write_text(FIRST_KERNEL)  # the source of a kernel is read from its file

@@ -18,6 +18,6 @@ from quadrants_lab.ir.nodes import Choice
 from quadrants_lab.ir.passes import where
 
 FEWEST = 8  # arrays with so many elements or more are faster in memory than as selects
-_HERE = "backends.lower.local_arrays"
-lower_local_arrays = where(Choice, f"{_HERE}.rewriter", "lower_local_arrays", lambda s: len(s.values) >= FEWEST)
-lower_elements = where(Choice, f"{_HERE}.selects", "lower_elements")
+_REWRITER = "backends.lower.local_arrays.rewriter"
+lower_local_arrays = where(Choice, _REWRITER, "lower_local_arrays", lambda s: len(s.values) >= FEWEST)
+lower_elements = where(Choice, "ir.elements", "lower_elements")

@@ -5,8 +5,14 @@ from dataclasses import replace
 from functools import cache
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends.lower.local_arrays.accesses import Access, accesses
-from quadrants_lab.backends.lower.local_arrays.arrays import Array, Table, arrays_of, tables_of
+from quadrants_lab.backends.lower.local_arrays.arrays import (
+    Access,
+    Array,
+    Table,
+    accesses,
+    arrays_of,
+    tables_of,
+)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive

@@ -43,10 +43,9 @@ from quadrants_lab.runtime.record.log import (
     is_gradient,
     shown,
 )
-from quadrants_lab.runtime.record.noting import Noted, note
+from quadrants_lab.runtime.record.noting import TIMER, Noted, note
 from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
-from quadrants_lab.runtime.record.timer import TIMER
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.specialisation import Compiled
