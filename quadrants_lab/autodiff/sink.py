@@ -8,7 +8,6 @@ from quadrants_lab.analysis.effects import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import find, map_blocks, reached, rename, same_or, uses
-from quadrants_lab.passes.dce import dce
 
 _OF_FIRST = ("neg", "cast", "div")  # primitives whose result is 0 if their first operand is 0
 _OF_ALL = ("add", "sub")  # primitives whose result is 0 if all operands are 0
@@ -22,8 +21,7 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
     The derivative of a value that an if reads from outside is a result of the reversed if, and 0 in the arm that does
     not use the value. Without this pass such zeros would be added to memory. A product with 0 counts as 0, even if the
     other factor is infinite outside the arm, because the derivative does not depend on that factor there. Private
-    sums stay where they are, so that their loops can be vectorised. If the pass changes the kernel, it also does what
-    `dce` does.
+    sums stay where they are, so that their loops can be vectorised.
     """
     b, classes = Builder(kernel.next_id), memory_classes(kernel)
     nil = {s.id for s in find(kernel.body, N.Const) if s.type.is_float and not s.value}
@@ -40,7 +38,7 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
         return same_or(stmts, out)
 
     body = block(kernel.body)
-    return kernel if body is kernel.body else dce(replace(kernel, body=body, next_id=b.next_id))
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
 
 
 def _sunk(

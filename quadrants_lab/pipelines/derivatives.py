@@ -66,8 +66,8 @@ FIRST: Passes = (forward, dce, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (
-    lower_custom_jvp, dce, *SIMPLIFY, *MARKS, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
-    drop_unused_gradients,
+    lower_custom_jvp, dce, *SIMPLIFY, *MARKS, sink_sums, dce, narrow_stacks, determine_ad_stack_size,
+    lower_isqrt, drop_unused_gradients,
 )  # fmt: skip
 
 # From tasks to one kernel for a launch and its gradient.

@@ -43,8 +43,7 @@ kernel staged(a: f32) reverse {
 
 # a loop of unknown length that writes and reads a local vector at its index
 _CARRIED = ", ".join(f"%{20 + k}: f32 'v[{k}]' = %7" for k in range(8))
-_WRITTEN = "\n".join(f"      %{40 + k}: u1 = eq %19, %{50 + k}\n      %{60 + k}: f32 = select %{40 + k}, %9, %{20 + k}"
-                     for k in range(8))  # fmt: skip
+_BEFORE, _AFTER = (", ".join(text.format(k) for k in range(8)) for text in ("%2{}", "%6{}: f32"))
 LOCAL_ARRAY = parse_kernel(f"""
 kernel local_array() forward {{
   buffer @x: field f32[4096]
@@ -57,10 +56,9 @@ kernel local_array() forward {{
     %6: i32 = load @n[]
     %7: f32 = load @x[%3]
     %5: i32 = const 0
-{chr(10).join(f"    %{50 + k}: i32 = const {k}" for k in range(8))}
     for %19: i32 in %5..%6 carry ({_CARRIED}) {{
       %9: f32 = sin %20
-{_WRITTEN}
+      with_element [%19] = %9 of (8) {_BEFORE} -> ({_AFTER})
       yield {", ".join(f"%{60 + k}" for k in range(8))}
     }} -> ({", ".join(f"%{70 + k}: f32" for k in range(8))})
     %80: f32 = add %70, %77

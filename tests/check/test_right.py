@@ -15,7 +15,7 @@ import quadrants_lab as qd
 from quadrants_lab import kernels
 from quadrants_lab.ad import Tape
 from quadrants_lab.notebook.experiment import differentiate
-from quadrants_lab.runtime.check import LEVELS, compare
+from quadrants_lab.runtime.check import LEVELS, compare_gradients
 from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.observe.observers import unwatched, watch
@@ -101,7 +101,7 @@ def test_the_doctor_reports_nothing_for_the_sample_kernels(name, monkeypatch) ->
         self._differentiate(forget=False)
         with unwatched():
             fields = touched(self._launches, self.loss._memory, {}, inputs=True)
-            seen.append(compare.check(self._launches, self.loss, fields))
+            seen.append(compare_gradients.check(self._launches, self.loss, fields))
         raise _Enough
 
     monkeypatch.setattr(Tape, "_finish", finish)
@@ -147,7 +147,7 @@ def _without_tape(launches):
             total(f)(f, loss)
     differentiate(loss, launches)
     with unwatched():
-        return compare.check(launches, loss, touched(launches, loss._memory, {}, inputs=True))
+        return compare_gradients.check(launches, loss, touched(launches, loss._memory, {}, inputs=True))
 
 
 def turns(v):

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 2e2b056ba30f3a8f
+; made by scripts/cpu_runtime.py from the sources 76fa652d47dafdb8
 
 define i64 @qd_fp_flush() nounwind {
   %1 = tail call i64 @llvm.aarch64.get.fpcr()

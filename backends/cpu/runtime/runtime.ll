@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 2e2b056ba30f3a8f
+; made by scripts/cpu_runtime.py from the sources 76fa652d47dafdb8
 
 %struct.System = type { [16 x i64] }
 %struct.Move = type { ptr, ptr, i64, i64, ptr, ptr }
