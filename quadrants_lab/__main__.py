@@ -105,8 +105,8 @@ def _of_each(kernels: list[Kernel], work: Callable[[Kernel], T]) -> list[T]:
             why.append(e)
     if not done:
         raise why[0]
-    for e in why:
-        print(e.args[0], file=sys.stderr)
+    for missing in why:
+        print(missing.args[0], file=sys.stderr)
     return done
 
 
@@ -210,8 +210,8 @@ def _run(file: str, words: Sequence[str] = (), aside: bool = False) -> dict[str,
             return runpy.run_path(file, run_name="__main__")
     except SystemExit as e:
         if e.code in (None, 0):  # the end of many programs: sys.exit(main())
-            frames = (frame for frame, _ in traceback.walk_tb(e.__traceback__) if frame.f_code.co_filename == file)
-            return dict(next(frames).f_globals)
+            ran = (frame for frame, _ in traceback.walk_tb(e.__traceback__) if frame.f_code.co_filename == file)
+            return dict(next(ran).f_globals)
         raise _FileError(f"{file} ended itself: sys.exit({e.code!r})") from None
     except BrokenPipeError:  # whoever read what it prints has gone
         raise

@@ -460,6 +460,8 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     if asked is None:
         return A.cpu
     wanted = [A.find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
+    if not wanted:
+        raise QuadrantsRuntimeTypeError("qd.init: arch is an empty list", code="QL2030", help="name one, as qd.cpu")
     reasons = []
     for candidate in wanted:
         reason = why_not(candidate, simulate)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.errors import QuadrantsTypeError
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.types import DType, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
@@ -29,7 +31,7 @@ def as_dtype(given: Any) -> DType:
             return u1
         case str() if given in T.DTYPES:
             hint = f"write qd.{given}, without quotes"
-        case type() if (meant := T.from_numpy(given)) is not None:
+        case type() | np.dtype() if (meant := T.from_numpy(given)) is not None:
             hint = f"write qd.{meant}"
         case _:
             hint = "the dtypes are " + ", ".join(f"qd.{name}" for name in T.DTYPES)

@@ -22,7 +22,7 @@ class ExternalOp:
 
     maker = ""
 
-    def __init__(self, fn: Any, outputs: Mapping[str, Any]) -> None:
+    def __init__(self, fn: Any, outputs: Any) -> None:
         if not callable(fn):
             what = f"{self.maker} takes a kernel or a Python function, not {fn!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2120")

@@ -6,6 +6,8 @@ become infinite, as in a kernel and in numpy.
 
 import math
 import re
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -179,6 +181,8 @@ def cure(value: Any, dtype: DType) -> str:
         return "convert it with int(...)"
     if isinstance(value, str):
         return "int(...) or float(...) reads a number from a text"
+    if isinstance(value, (Decimal, Fraction)):
+        return f"{'float' if dtype.is_float else 'int'}(...) makes one"
     if hasattr(value, "shape") and not isinstance(value, np.generic):  # arrays, tensors, fields
         return "take one element: x[i], x[None] or x.item()"
     fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64
