@@ -63,6 +63,8 @@ def usable(asked: Any, fallback: bool, simulate: bool) -> Arch:
     if asked is None:
         return cpu
     wanted = [find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
+    if not wanted:
+        raise QuadrantsRuntimeTypeError("qd.init: arch is an empty list", code="QL2030", help="name one, as qd.cpu")
     reasons = []
     for candidate in wanted:
         reason = why_not(candidate, simulate)

@@ -308,7 +308,7 @@ class Dense(Exchanged):
             raise QuadrantsIndexError(
                 f"{self!r} takes {want}, not [{_subscript(key)}]",
                 code="QL2013",
-                help="read the whole of it with to_numpy()" if shape else "write x[None] for the one element",
+                help="to_numpy() reads it whole, fill(...) writes it" if shape else "write x[None] for the one element",
             )
         if any(type(i) is not int for i in parts):
             parts = tuple(self._integer(i) for i in parts)

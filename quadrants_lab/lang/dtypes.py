@@ -6,6 +6,8 @@ from enum import Enum
 from operator import index as as_index
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.errors import (
     QuadrantsRuntimeError,
     QuadrantsRuntimeTypeError,
@@ -38,7 +40,7 @@ def as_dtype(given: Any) -> DType:
             return u1
         case str() if given in T.DTYPES:
             hint = f"write qd.{given}, without quotes"
-        case type() if (meant := T.from_numpy(given)) is not None:
+        case type() | np.dtype() if (meant := T.from_numpy(given)) is not None:
             hint = f"write qd.{meant}"
         case _:
             hint = "the dtypes are " + ", ".join(f"qd.{name}" for name in T.DTYPES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from decimal import Decimal
+from operator import setitem
 
 import numpy as np
 import pytest
@@ -298,6 +300,10 @@ MISTAKES = {
     "a coroutine": (lambda: qd.kernel(waits), "'async def waits' is not part of the kernel language.*write def"),
     "a field as a number": (lambda: float(qd.field(qd.f32, ())), r"is no number.*read an element: x\[None\]"),
     "a field as an integer": (lambda: int(qd.field(qd.i32, ())), "is no number"),
+    "no arch": (lambda: qd.init(arch=[]), "QL2030.*arch is an empty list.*name one"),
+    "a decimal as a number": (lambda: qd.field(qd.f32, ()).fill(Decimal(1)), "takes a number.*float.* makes one"),
+    "a dtype of numpy": (lambda: qd.field(np.dtype("f4"), ()), "is not a dtype.*write qd.f32"),
+    "a write by a slice": (lambda: setitem(qd.field(qd.f32, (2, 2)), slice(9), 1.0), r"QL2013.*fill.* writes it"),
     "a member that a struct lacks": (lambda: qd.types.struct(a=qd.f32, b=qd.i32)(c=1), "no member 'c'.*it has a, b"),
     "a matrix field without dtype": (lambda: qd.Matrix.field(3, qd.f32, shape=4), r"^Matrix.field.* missing"),
     "a name that is misspelt": (lambda: qd.feild, r"did you mean qd.field\?$"),

@@ -240,7 +240,7 @@ def test_modes_whatever_the_umask(store: DiskCache, umask: int) -> None:
     assert [stat.S_IMODE(p.stat().st_mode) for p in made] == [0o600, 0o700, 0o700]
 
 
-@pytest.mark.parametrize("home", [None, "", "/nonexistent"])
+@pytest.mark.parametrize("home", [None, "", "/dev/null/home"])
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
     for variable in ("XDG_CACHE_HOME", "QD_OFFLINE_CACHE_FILE_PATH", "HOME"):
         monkeypatch.delenv(variable, raising=False)
@@ -304,7 +304,7 @@ def test_warnings_name_file_and_reason(
     disk_cache._warned.clear()
     for variable in ("XDG_CACHE_HOME", "QD_OFFLINE_CACHE_FILE_PATH"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("HOME", "/dev/null/home")
     with pytest.warns(QuadrantsWarning) as caught:
         assert default_path() is None
     texts["no home"] = str(caught[0].message)

@@ -60,6 +60,8 @@ def cure(value: Any, dtype: DType) -> str:
         return "convert it with int(...)"
     if isinstance(value, str):
         return "int(...) or float(...) reads a number from a text"
+    if hasattr(value, "as_integer_ratio") and not isinstance(value, int):  # a Decimal, a Fraction
+        return f"{'float' if dtype.is_float else 'int'}(...) makes one"
     if hasattr(value, "shape") and not isinstance(value, np.generic):  # arrays, tensors, fields
         return "take one element: x[i], x[None] or x.item()"
     fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64
