@@ -426,6 +426,36 @@ def over_offsets(x: qd.template(), k: qd.i64):
     x[k, 3] = 0
 
 
+@pytest.mark.parametrize("dtype", [t for t in DTYPES.values() if t.is_int and t.bits > 1], ids=str)
+def test_places_in_vectors_have_any_dtype(session, dtype) -> None:
+    """NVIDIA's compiler for Vulkan (driver 580) once chose wrong elements by an i64 that is the rest of a division."""
+    f, y = (qd.field(qd.f32, 6, needs_grad=True) for _ in range(2))
+    f.from_numpy(np.array([0.625, -0.25, 1.0, 0.5, -0.875, 0.75], np.float32))
+
+    @qd.kernel
+    def k():
+        for i in f:
+            v, w, u = f[i], f[i] * 0.25, (i * 3 + 1) % 7
+            a = qd.Vector([-0.5, -0.25, w, v + 1.0, 1.0, v * w, 0.0, v + 1.0, v + 1.0, 1.0, -0.5, 0.25])
+            b = qd.Vector([v + 1.0, -0.25, 0.75, v, -0.25, -1.0, -0.5, -0.75, v * w, w, v * w, 0.5])
+            b[qd.cast(i, dtype) % 12] += b[u] * a[11] * 0.5
+            y[i] = v + a[u] + a[qd.cast(u, dtype) % 12] + b[4] + b[u]
+
+    def plain(i, v):
+        w, u = v * 0.25, (i * 3 + 1) % 7
+        a = [-0.5, -0.25, w, v + 1.0, 1.0, v * w, 0.0, v + 1.0, v + 1.0, 1.0, -0.5, 0.25]
+        b = [v + 1.0, -0.25, 0.75, v, -0.25, -1.0, -0.5, -0.75, v * w, w, v * w, 0.5]
+        b[i] += b[u] * a[11] * 0.5
+        return v + 2.0 * a[u] + b[4] + b[u]
+
+    k()
+    y.grad.fill(1.0)
+    k.grad()
+    given = enumerate(f.to_numpy().astype(float).tolist())
+    expected = [(plain(i, v), (plain(i, v + 1e-4) - plain(i, v - 1e-4)) / 2e-4) for i, v in given]
+    np.testing.assert_allclose(np.transpose([y.to_numpy(), f.grad.to_numpy()]), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_offsets(session) -> None:
     for first in (2**31 - 1, 2**40, -(2**33)):
         x = qd.field(qd.i64, shape=(4, 2), offset=(first, 3))
