@@ -5,7 +5,7 @@ OTHERS := .venv-others/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu test-gpu2 lab lint docs dist bench workbench figures peer-gradients names cpu-runtime nightly mutations setup clean
+.PHONY: help demo test test-gpu test-gpu2 lab lint docs dist bench workbench elsewhere figures peer-gradients names cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run a lesson of the course without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -17,6 +17,7 @@ help:
 	@echo "make dist     wheel and sdist in dist/"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make workbench  measure the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
+	@echo "make elsewhere  the inspector in Notebook 7, in marimo and in pages of nbconvert, of an installed wheel"
 	@echo "make figures  size and shape of the project beside their aims, into docs/architecture.md"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
 	@echo "make names    compare every public name of the pip package with ours"
@@ -68,6 +69,10 @@ bench: $(PEER) $(OTHERS)
 workbench:
 	@scripts/setup.sh test
 	@$(PY) scripts/workbench.py $(ARGS)
+
+elsewhere:
+	@scripts/setup.sh test
+	@$(PY) scripts/elsewhere.py $(ARGS)
 
 figures:
 	@python3 scripts/figures.py --write $(ARGS)

@@ -50,6 +50,30 @@ class StaticCopy:
         return self.html
 
 
+_DISPLAYED: dict[str, tuple[str, list[Any]]] = {}  # a cell's id -> a run of the cell, and the widgets it displayed
+
+
+def cell_and_run(shell: Any) -> tuple[str, str]:
+    """The front end's id of the cell that runs, which stays the same when the cell is edited, and an id of this run;
+    "" if there is none."""
+    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return str(request.get("metadata", {}).get("cellId", "")), str(request.get("header", {}).get("msg_id", ""))
+
+
+def _close_earlier(shell: Any, widget: Any) -> None:
+    """Closes the widgets of the cell's last run. A notebook that is saved with its widgets would hold all of them."""
+    cell, run = cell_and_run(shell)
+    if not cell:
+        return
+    displayed = _DISPLAYED.get(cell)
+    if displayed is None or displayed[0] != run:
+        for old in displayed[1] if displayed else []:
+            old.layout.close()
+            old.close()
+        displayed = _DISPLAYED[cell] = run, []
+    displayed[1].append(widget)
+
+
 class Displayable:
     """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
     ``text`` and ``static`` are the text and the HTML of a subclass that does not compute them."""
@@ -96,6 +120,7 @@ class Displayable:
 
         uid = secrets.token_hex(4)
         if (widget := self.widget(uid)) is not None:
+            _close_earlier(shell, widget)
             display(widget)
         display(HTML(NO_ERROR + self.static(uid)))
 

@@ -20,7 +20,7 @@ from quadrants_lab.notebook import errors, experiment, show
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Backends, Compared, compare, home, place, tables
-from quadrants_lab.notebook.inspection import Inspection, as_text, in_notebook
+from quadrants_lab.notebook.inspection import Inspection, as_text, cell_and_run, in_notebook
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
 from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import add_verdict, stepper
@@ -101,7 +101,7 @@ class QuadrantsMagics(Magics):
             view = cell_view(cell.file, recorder, compared)
             if report is not None:
                 add_verdict(view, report)
-            remember_edit(view, report.verdicts if report is not None else (), _cell_id(self.shell))
+            remember_edit(view, report.verdicts if report is not None else (), cell_and_run(self.shell)[0])
             if options.open and NAMES[options.open] in known(view):
                 view.open = NAMES[options.open]
             if options.live:
@@ -211,12 +211,6 @@ def _show_live(ran: experiment.Outcome) -> None:
             print(program)
         else:
             display({"text/html": panel(program), "text/plain": ""}, raw=True)
-
-
-def _cell_id(shell: Any) -> str:
-    """The front end's id of the cell that runs, which stays the same when the cell is edited; "" if it has none."""
-    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    return str(request.get("metadata", {}).get("cellId", ""))
 
 
 def _nothing_to_inspect(defined: Sequence[str]) -> str:

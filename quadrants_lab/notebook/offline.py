@@ -5,15 +5,20 @@ nbconvert's own page loads scripts for formulas, diagrams and widgets from other
 shows inspectors as static copies, which need no script.
 """
 
-import copy
 from typing import Any
 
 from nbconvert import HTMLExporter
 
-_URLS = (
-    "mathjax_url", "mermaid_js_url", "require_js_url", "jquery_url", "jupyter_widgets_base_url", "widget_renderer_url"
-)  # fmt: skip
 _WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def _without_widgets(notebook: Any, resources: Any) -> tuple[Any, Any]:
+    """A preprocessor of nbconvert: the outputs that are left are static copies."""
+    notebook.metadata.pop("widgets", None)
+    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = [o for o in cell.outputs if _WIDGET not in o.get("data", {})]
+    return notebook, resources
 
 
 class OfflineHTML(HTMLExporter):
@@ -21,12 +26,9 @@ class OfflineHTML(HTMLExporter):
 
     export_from_notebook = "HTML without network"
 
-    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, dict[str, Any]]:
-        for url in _URLS:  # set, not redefined: a configuration of HTMLExporter may name them as well
-            setattr(self, url, "")
-        nb = copy.deepcopy(nb)
-        nb.metadata.pop("widgets", None)
-        for cell in nb.cells:
-            if "outputs" in cell:
-                cell.outputs = [o for o in cell.outputs if _WIDGET not in o.get("data", {})]
-        return super().from_notebook_node(nb, resources, **kw)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name in self.trait_names():  # set, not redefined: a configuration of HTMLExporter may name them as well
+            if name.endswith("_url"):
+                setattr(self, name, "")
+        self.register_preprocessor(_without_widgets, enabled=True)  # the last: one before it may execute the notebook

@@ -75,8 +75,9 @@ class Lab:
     """A page that shows one notebook. ``errors`` collects what the console says, ``outside`` any request that leaves
     the server: there must be none."""
 
-    def __init__(self, page: Page, base: str, token: str, work: Path) -> None:
+    def __init__(self, page: Page, base: str, token: str, work: Path, pages: str = "lab/tree") -> None:
         self.page = page
+        self.pages = pages  # the address of a notebook begins with it
         self.work = work  # where its notebooks are
         self.base = base
         self.token = token
@@ -96,7 +97,7 @@ class Lab:
 
     def open(self, name: str) -> None:
         """Opens the notebook and waits until its kernel is attached: the indicator says idle before that."""
-        self.page.goto(f"{self.base}/lab/tree/{name}?reset&token={self.token}")
+        self.page.goto(f"{self.base}/{self.pages}/{name}?reset&token={self.token}")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
         for _ in range(240):
             sessions = self._sessions()
@@ -167,8 +168,11 @@ class Lab:
 
 
 @contextmanager
-def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: int = 1000) -> Iterator[Lab]:
-    """JupyterLab on a copy of the notebooks in ``folder``, in a browser of its own; both end with the with."""
+def lab(
+    folder: Path, out: Path, dark: bool = False, width: int = 1280, height: int = 1000, notebook7: str = ""
+) -> Iterator[Lab]:
+    """JupyterLab on a copy of the notebooks in ``folder``, in a browser of its own; both end with the with. With
+    ``notebook7``, a Python that has installed the project and Notebook 7, it is Notebook instead."""
     out.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="lab-"))
     (home / "work").mkdir()
@@ -180,7 +184,8 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
     token = secrets.token_hex(16)
     base = f"http://127.0.0.1:{port}"
     args = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *((notebook7, "-m", "notebook") if notebook7 else (sys.executable, "-m", "jupyterlab")),
+        *("--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
         *(
             "--ServerApp.port_retries=0",
             f"--IdentityProvider.token={token}",
@@ -191,7 +196,8 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
     ]
     root = str(Path(__file__).resolve().parents[2])
     env = _settings(home, dark)
-    env["PYTHONPATH"] = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    if not notebook7:
+        env["PYTHONPATH"] = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
     server = Child(*args, env=env)
     try:
         _wait(f"{base}/api?token={token}", server)
@@ -200,7 +206,8 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
             context = play.chromium.launch_persistent_context(
                 str(home / "chrome"), executable_path=CHROMIUM, headless=True, viewport=view, args=_FLAGS
             )
-            yield Lab(context.pages[0] if context.pages else context.new_page(), base, token, home / "work")
+            page = context.pages[0] if context.pages else context.new_page()
+            yield Lab(page, base, token, home / "work", "notebooks" if notebook7 else "lab/tree")
             context.close()
     finally:
         _end(server)

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from quadrants_lab.ir.types import DTYPES
+from quadrants_lab.notebook import inspection
 from quadrants_lab.notebook.collect import EDITS, MOST_EDITS, RECORDED, remember_edit
-from quadrants_lab.notebook.magic import _cell_id
+from quadrants_lab.notebook.inspection import Inspection, cell_and_run
 from quadrants_lab.notebook.values import array_view
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.report import Verdict
-from quadrants_lab.widgets import heatmap
+from quadrants_lab.widgets import heatmap, inspector
 from quadrants_lab.widgets.history import pane
+from quadrants_lab.widgets.inspector import Inspector
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ArrayView, CellView, KernelView, Line
 
@@ -73,10 +75,31 @@ def test_kernels_of_one_name_have_histories_of_their_own():
 
 
 def test_the_front_end_tells_which_cell_runs():
-    request = {"header": {}, "metadata": {"cellId": "5c1f"}}
-    assert _cell_id(SimpleNamespace(get_parent=lambda: request)) == "5c1f"
-    assert _cell_id(SimpleNamespace(get_parent=lambda: {})) == ""  # a front end without ids
-    assert _cell_id(SimpleNamespace()) == ""  # a terminal
+    request = {"header": {"msg_id": "7"}, "metadata": {"cellId": "5c1f"}}
+    assert cell_and_run(SimpleNamespace(get_parent=lambda: request)) == ("5c1f", "7")
+    assert cell_and_run(SimpleNamespace(get_parent=lambda: {})) == ("", "")  # a front end without ids
+    assert cell_and_run(SimpleNamespace()) == ("", "")  # a terminal
+
+
+@pytest.mark.parametrize(
+    ("runs", "alive"),  # the cell and the run of each widget, and which of them are left
+    [
+        ([("a", "1"), ("a", "2"), ("a", "3")], [2]),  # a notebook saved with its widgets does not grow
+        ([("a", "1"), ("b", "2"), ("a", "3")], [1, 2]),
+        ([("a", "1"), ("a", "1"), ("a", "2"), ("a", "2")], [2, 3]),  # a cell may display several
+        ([("", "1"), ("", "2")], [0, 1]),
+    ],
+)
+def test_a_run_closes_the_widgets_of_the_last_run_of_its_cell(monkeypatch, runs, alive):
+    made = []
+    monkeypatch.setattr(inspection, "_DISPLAYED", {})
+    monkeypatch.setattr(inspector, "Inspector", lambda *args: made.append(Inspector(*args)) or made[-1])
+    for cell, run in runs:
+        request = {"header": {"msg_id": run}, "metadata": {"cellId": cell} if cell else {}}
+        shell = SimpleNamespace(kernel=None, get_parent=lambda request=request: request)
+        Inspection(CellView("t", [KernelView("k", "cell", [Line("x = 1", 1)])])).display(shell)
+    assert [n for n, widget in enumerate(made) if widget.comm is not None] == alive
+    assert [n for n, widget in enumerate(made) if widget.layout.comm is not None] == alive
 
 
 def test_a_gradient_that_is_not_finite_is_said_and_not_drawn():

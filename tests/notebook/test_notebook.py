@@ -279,4 +279,19 @@ def test_the_page_without_network_takes_the_configuration_of_the_other():
     assert given["HTMLExporter"].keys() <= {*page.trait_names(config=True)}  # else traitlets warns
     made, _ = page.from_notebook_node(new_notebook())
     assert "example.org" not in made
-    assert (page.jupyter_widgets_base_url, page.mathjax_url, page.mermaid_js_url) == ("", "", "")
+    assert {name: url for name in page.trait_names() if name.endswith("_url") and (url := getattr(page, name))} == {}
+
+
+def test_the_page_without_network_has_no_widgets_of_cells_that_were_executed_for_it():
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "m"}}
+
+    def execute(book, resources):
+        book.cells[0].outputs.append(nbformat.v4.new_output("display_data", view))
+        book.metadata.widgets = {"application/vnd.jupyter.widget-state+json": {"state": {"m": {}}}}
+        return book, resources
+
+    page = OfflineHTML(config=Config({"OfflineHTML": {"preprocessors": [execute]}}))
+    made, _ = page.from_notebook_node(new_notebook(cells=[new_code_cell("k()")]))
+    assert "embed-amd.js" not in made
+    assert "widget-state" not in made
+    assert "widget-view" not in made
