@@ -27,8 +27,9 @@ class OfflineHTML(HTMLExporter):
     export_from_notebook = "HTML without network"
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options)  # type: ignore[no-untyped-call]
         for name in self.trait_names():  # set, not redefined: a configuration of HTMLExporter may name them as well
             if name.endswith("_url"):
                 setattr(self, name, "")
-        self.register_preprocessor(_without_widgets, enabled=True)  # the last: one before it may execute the notebook
+        # the last of them: one before it may execute the notebook
+        self.register_preprocessor(_without_widgets, enabled=True)  # type: ignore[no-untyped-call]

@@ -474,8 +474,7 @@ def test_what_a_recording_was_made_for_ends_with_the_program() -> None:
 
 def steps_of(fields: int) -> int:
     """How many functions the product calls in a run of an equal Tape, in a session with so many more fields: the least
-    of five runs, since what a collection frees has callbacks. A backend's own do not count: it looks again and again
-    whether a device is done."""
+    of five runs, since what a collection frees has callbacks. Those of a backend, which waits, do not count."""
     p = Program()
     p.others = [qd.field(qd.f64, (), needs_grad=True) for _ in range(fields)]
     for _ in range(4):
@@ -485,8 +484,8 @@ def steps_of(fields: int) -> int:
         counts.append(0)
 
         def note(frame, event, arg):
-            file = frame.f_code.co_filename
-            counts[-1] += event in ("call", "c_call") and "quadrants_lab" in file and "backends" not in file
+            product = event in ("call", "c_call") and "quadrants_lab" in frame.f_code.co_filename
+            counts[-1] += product and "backends" not in frame.f_code.co_filename
 
         sys.setprofile(note)
         p.run(nothing)
