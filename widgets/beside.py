@@ -157,6 +157,9 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     """Shows two sides: first the figures, then one listing, which a row of buttons chooses. Without a ``prefix``
     for requests it shows all listings that differ, folded."""
     left, right = a.figures(), b.figures()
+    if "code" not in left.keys() & right.keys():  # the code of one side is not made before it is shown
+        for figures in (left, right):
+            figures.pop("code", None)
     rows: list[list[Tree]] = []
     for name in dict.fromkeys((*left, *right)):
         one, two = left.get(name), right.get(name)
@@ -165,8 +168,9 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
         rows.append([name, *(Word(text, kind) if kind else text for text in texts), _apart(a, one, b, two)])
     listings = {what: (x, b.listings()[what]) for what, x in a.listings().items() if what in b.listings()}
     name = a.name.replace("the last", "The last", 1) if a.name.startswith("the last") else a.name
-    said = Block(f"{name} beside {b.name}: {_said(a, left, b, right, 'source' in listings)}.", "answer")
-    table = Table(("", a.name, b.name, ""), rows, right=(3,))
+    found = _said(a, left, b, right, "source" in listings)
+    said = Block(f"{name} beside {b.name}{': ' if found else ''}{found}.", "answer")
+    table: Tree = Table(("", a.name, b.name, ""), rows, right=(3,)) if rows else ()
     if not prefix:
         both = [(_title(what), x(), y()) for what, (x, y) in listings.items()]
         same = [title for title, x, y in both if all(h[0] == "equal" for h in ranges(x.lines, y.lines))]
@@ -195,7 +199,9 @@ def _said(a: Side, left: Mapping[str, Figure], b: Side, right: Mapping[str, Figu
     shared = {name: (x, right[name]) for name, x in left.items() if name in right}
     said = [f"{y.what} {y.apart(y.value / x.value)}" for x, y in shared.values() if y.what and x.value and y.value]
     names = left.keys() | right.keys()
-    said.append(f"{sum(x != y for x, y in shared.values()) + len(names) - len(shared)} of {len(names)} figures differ")
+    if names:
+        differ = sum(x != y for x, y in shared.values()) + len(names) - len(shared)
+        said.append(f"{differ} of {len(names)} figures differ")
     if sources:
         alike = [x.text for x in own_source(a.view)] == [x.text for x in own_source(b.view)]
         said.append(f"the source is {'the same' if alike else 'another'}")
