@@ -377,6 +377,24 @@ PARTS = {
 @pytest.mark.parametrize("vectors", [False, True], ids=["numbers", "vectors"])
 @pytest.mark.parametrize("row", PARTS.values(), ids=PARTS)
 def test_the_derivative_of_a_part_that_it_overwrites_ends(row, vectors: bool, tmp_path) -> None:
+    custom, gradients, kernel = overwriting_parts(row, vectors, tmp_path)
+    right = gradients(kernel)
+    for options in ({}, {}, {"memory": 10000}):  # the second one runs again
+        np.testing.assert_allclose(gradients(custom, **options), right, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["every second", "under a condition", "a loop that may end early", "a diagonal"])
+def test_a_gradient_that_leaves_what_the_data_overwrite_is_told(name: str, tmp_path) -> None:
+    forward, backward = PARTS[name]
+    assert backward.count("= 0.0") == 1
+    custom, gradients, _ = overwriting_parts((forward, backward[: backward.rindex("\n")]), False, tmp_path)
+    with pytest.warns(qd.QuadrantsWarning, match=r"QL0426\]: the gradient of <lambda> leaves y.grad as it was"):
+        gradients(custom)
+
+
+def overwriting_parts(row, vectors: bool, tmp_path):
+    """A function with a custom gradient of a row of `PARTS`; a function that returns gradients of a program that calls
+    it, and the function's kernel."""
     make = partial(qd.Vector.field, 2) if vectors else qd.field
     x, y = (make(qd.f64, (4, 3), needs_grad=True) for _ in range(2))
     path, loss = tmp_path / "kernels.py", qd.field(qd.f64, (), needs_grad=True)
@@ -405,6 +423,4 @@ def measure():
             b["measure"]()
         return np.array([x.grad.to_numpy(), y.grad.to_numpy()])
 
-    right = gradients(b["forward"])
-    for options in ({}, {}, {"memory": 10000}):  # the second one runs again
-        np.testing.assert_allclose(gradients(custom, **options), right, rtol=1e-12)
+    return custom, gradients, b["forward"]

@@ -21,6 +21,7 @@ BY_OTHERS = {
 GPU = [pytest.param("vulkan", marks=[*skips("vulkan"), pytest.mark.slow])]
 
 
+@pytest.mark.filterwarnings("ignore:.*QL0426")  # the Tape itself tells of it
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("arch", ["cpu", *GPU])
 @pytest.mark.parametrize("name", DEFECTS)

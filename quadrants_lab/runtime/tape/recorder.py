@@ -23,6 +23,7 @@ from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
+from quadrants_lab.runtime.tape.custom_ends import Overwriting, ends, inner_launches
 from quadrants_lab.runtime.tape.expected import steps_to_run_again
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
@@ -77,6 +78,7 @@ class Launches(Keeper):
 
     def clear(self) -> None:
         self._unwatch()
+        self.overwriting = Overwriting()
         self.forget()
 
     def _unwatch(self) -> None:
@@ -98,6 +100,8 @@ class Launches(Keeper):
             record_python_writes(self)
         if self.open:
             raise recomputation.not_recomputable("belongs to a function with a custom gradient")
+        if not self.paused:
+            self.overwriting.begin()
         self.paused += 1
 
     def resume(self) -> None:
@@ -118,9 +122,11 @@ class Launches(Keeper):
         if self.paused:
             self.nested = True
         else:
-            step = Step(call=(function, frozenset([field._memory.serial for field in touched])))
+            serials = frozenset([field._memory.serial for field in touched])
+            step, inner = Step(call=(function, serials)), inner_launches(self.steps)
             called(step, function, args, kwargs)
-            step.find_ends(self.steps)
+            step.ends = ends(inner, serials)
+            step.unclear = self.overwriting.call(inner, serials)
             self.add(step)
 
     @contextmanager
@@ -371,6 +377,8 @@ class Launches(Keeper):
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> Pending:
         """Saves the values that the launch will overwrite and that will be read again."""
         plan = summary.plan
+        if self.paused:
+            self.overwriting.launch(summary, args)
         if self.overwritten.names:
             self.overwritten.launched(plan, args)
         if self.recomputes and not self.fully_tracked.get(summary):

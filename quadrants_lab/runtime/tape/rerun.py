@@ -24,11 +24,12 @@ from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_recording, refuse
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
+from quadrants_lab.runtime.tape.custom_ends import clear, ends
 from quadrants_lab.runtime.tape.expected import NOTHING, Expected, expected
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
-from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, clear, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step, called, ends, launch_gradient, uses
+from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
+from quadrants_lab.runtime.tape.step import Step, called, launch_gradient, uses
 from quadrants_lab.runtime.tape.timeline import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.analysis.regions import whole
 from quadrants_lab.runtime.memory.identity import Place, memory_at
-from quadrants_lab.runtime.memory.memory import THREAD, Memory
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
+from quadrants_lab.runtime.tape.custom_ends import Left
 from quadrants_lab.runtime.tape.parts import CellPart, DevicePart, Part, WholePart
-from quadrants_lab.runtime.tape.python_writes import write_elements
-from quadrants_lab.runtime.tape.step import Boxes, Step, launch_gradient
+from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
@@ -34,6 +33,7 @@ class StandIns:
 
     def __init__(self) -> None:
         self.parts: dict[int, Whole] = {}  # id of a memory -> its copy
+        self.left = Left()
         self.watched = bool(OBSERVERS.get())  # observers read the memory itself
 
     def after(self, parts: Sequence[Part]) -> list[Part]:
@@ -75,23 +75,14 @@ class StandIns:
         summary = step.summary
         if step.gradient is not None:
             self.flush()
-            step.gradient()
-            clear(step.ends)
+            self.left.run_gradient(step)
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch
+            self.left.launch(summary, args)
             now, found = self.before(summary, args)
             restore(now)
             launch_by(found, summary.reverse, args, number, step.kept)
-
-
-def clear(boxes: Boxes) -> None:
-    """Sets the elements in these boxes of gradients to 0, because derivatives end there."""
-    for grad, box in boxes:
-        if box == whole(grad.operand.shape):
-            grad.fill(0, THREAD.number)
-        else:
-            write_elements(grad, [(tuple(slice(*ends) for ends in box), 0)], True)
 
 
 def restore(parts: Iterable[Part]) -> None:

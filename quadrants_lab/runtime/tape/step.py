@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quadrants_lab.analysis.regions import Region, add, common, contains, is_empty, minus, overlap, whole
+from quadrants_lab.analysis.regions import Region, add, common, contains, minus, overlap, whole
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
+    from quadrants_lab.runtime.tape.custom_ends import Unclear
     from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 
@@ -52,9 +52,9 @@ class Step:
     boxes in which the launch overwrote elements that only the data decided. ``launch``: (plan, arguments, number), with
     the summary ``known``. ``inner``: it is a launch within a function with a custom gradient, whose call is a later
     step; that step has ``call``: the function, and the serials of the memory that its Python code accessed; and
-    ``ends``: see the function `ends`. ``write``: the memory that Python wrote to, and (index into the array, values) of
-    each write. ``kept``: buffers that the launch saved for its gradient, of ``own`` bytes. ``cost``: bytes of the
-    ``changes``, if the step is in no segment. ``number``: the index in the program, set if there are segments.
+    ``ends`` and ``unclear``: see `custom_ends`. ``write``: the memory that Python wrote to, and (index into the array,
+    values) of each write. ``kept``: buffers that the launch saved for its gradient, of ``own`` bytes. ``cost``: bytes
+    of the ``changes``, if the step is in no segment. ``number``: the index in the program, set if there are segments.
     ``what``: the report's name for a step that is no launch, or whose launch is forgotten; ``uses``: what such a launch
     used.
     """
@@ -74,6 +74,7 @@ class Step:
     by_data: list[tuple[Memory, Region]] = field(default_factory=list)
     call: tuple[Any, frozenset[int]] | None = None
     ends: Boxes = field(default_factory=list)
+    unclear: list[Unclear] = field(default_factory=list)
     what: str = "Python"
     uses: tuple[Uses, ...] = ()
 
@@ -105,11 +106,6 @@ class Step:
     def leaves(self) -> Iterator[Step]:
         yield self
 
-    def find_ends(self, before: Sequence[Item]) -> None:
-        """Sets ``ends`` of a call. ``before``: the items up to the last launch of its function."""
-        assert self.call is not None
-        self.ends = ends(inner_launches(before), self.call[1])
-
     def bare(self) -> Step:
         """A copy of the step without saved values."""
         written = self.write is not None
@@ -139,59 +135,6 @@ class Step:
 def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Makes the step a call of a function with a custom gradient."""
     step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
-
-
-def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: AbstractSet[int]) -> Boxes:
-    """The elements of gradients in which derivatives end at the call of a function with a custom gradient. They belong
-    to elements that its launches store, whatever the data, before anything reads them. ``inner``: these launches;
-    ``touched``: serials of the memory that its Python code accessed."""
-    launches = [(summary, args, _stores(summary, args)) for summary, args in inner]
-    # id of a memory -> the elements that earlier launches read or stored
-    decided: dict[int, list[Region]] = {
-        id(memory): [] for _, _, stores in launches for memory, *_ in stores if memory.serial not in touched
-    }
-    found: Boxes = []
-    for summary, args, stores in launches if decided else ():
-        reads = [(memory_at(place, args), elements(args)) for _, place, elements in summary.own_reads]
-        own = [(memory, stored) for memory, _, stored, _ in stores]
-        for memory, grad, stored, before in stores:
-            if (known := decided.get(id(memory))) is not None:
-                pieces = minus(stored, known if before is None else [*known, before])
-                found += [(grad, piece) for piece in pieces if not is_empty(piece)]
-        for memory, region in (*reads, *own):
-            if (known := decided.get(id(memory))) is not None:
-                add(known, region)
-    return found
-
-
-def _stores(
-    summary: AccessSummary, args: Sequence[Any]
-) -> list[tuple[Memory, Memory, Region, Region | None]]:
-    """What a launch certainly stores: memory that it uses under one name only, the memory's gradient, the box of the
-    elements, and a box of those that may be read before."""
-    plan = summary.plan
-    if not summary.derivatives or not plan.stored:
-        return []
-    memories = plan.memories(args)
-    uses = Counter(id(memory) for memory in memories.values())
-    found = []
-    for name, stored, before in plan.stored:
-        grad = plan.gradient_of(name, args)
-        if grad is not None and uses[id(memories[name])] == 1:
-            found.append((memories[name], grad, stored.of(args), None if before is None else before.of(args)))
-    return found
-
-
-def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
-    """The launches within the function with a custom gradient that has just returned; they are the last of the items.
-    """
-    found: list[tuple[AccessSummary, tuple[Any, ...]]] = []
-    for step in reversed(items):
-        if not isinstance(step, Step) or step.call or step.write or (step.launch and not step.inner):
-            break
-        if step.known is not None:
-            found.insert(0, (step.known, step.args))
-    return found
 
 
 def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
