@@ -268,3 +268,26 @@ def test_equal_tapes_are_noted_at_once() -> None:
         forward = [*(("step", 0, t) for t in range(8)), ("last", 0, 8)]
         assert launches == [*forward, *((name, 1, t) for name, _, t in reversed(forward))]
         assert all(a.begin <= a.end <= b.begin for a, b in pairwise(ran))
+
+
+def test_a_note_of_many_launches_is_complete_when_its_stretch_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_way("one stretch", monkeypatch)
+
+    def run(o: World, recorder: Recorder | None = None) -> None:
+        for n in range(6):
+            with qd.ad.Tape(o.y):
+                for t in range(8):
+                    if t == 4 and n > 3 and recorder is not None:
+                        assert recorder.now is not None
+                        recorder.now.due = 0.0
+                        module.TIMER.look()
+                    o.step(t)
+                o.last()
+
+    options = {"arch": qd.cpu, "offline_cache": False}
+    eager, world = eagerly(options, run), World(options)
+    with recording() as recorder:
+        run(world, recorder)
+        runs = [one for stretch in (*recorder._recent, recorder.now) for one in stretch.runs if not one.back]
+    compare(eager, recorder)
+    assert [len(one) for one in runs[-2:]] == [4, 5]
