@@ -90,8 +90,8 @@ def measures(stage: StageView) -> Block:
 
 
 def sizes(stages: Sequence[StageView]) -> Tree:
-    """A table with the measures of all stages, and the problems of stages without measures."""
-    rows: list[list[Tree]] = [[bold(s.name), s.backend, *cells(s)] for s in stages]
+    """A table with the measures of the stages that were made, and the problems of stages without measures."""
+    rows: list[list[Tree]] = [[bold(s.name), s.backend, *cells(s)] for s in stages if s.known is not None]
     notes = [foot(text) for text in problems(stages)]
     return [Table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))), notes]
 
@@ -126,10 +126,10 @@ def size_of(view: KernelView, backend: str) -> str:
 
 
 def problems(stages: Sequence[StageView]) -> list[str]:
-    """Lists, a line each, the stages of code generation that failed, and how many stages were not made yet."""
+    """Lists, a line each, the stages of code generation that failed, and the backends whose code was not made yet."""
     found = [f"{s.name}: {s.known.problem.splitlines()[0]}" for s in stages if s.known and s.known.problem]
-    if waiting := sum(s.known is None for s in stages):
-        found.append(f"{waiting} not made yet: code is made when somebody looks at it")
+    if waiting := dict.fromkeys(s.backend for s in stages if s.known is None):
+        found.append(f"not made yet, because nobody has looked at it: the code for {', '.join(waiting)}")
     return found
 
 

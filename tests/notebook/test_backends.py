@@ -44,7 +44,7 @@ def test_values_gradients_times_and_stacks_beside_each_other(cell):
 def test_the_inspector_has_them_too(cell, shell):
     ran = cell("%%qdkernel --arch cpu,vulkan,metal --grad y" + WAVE + "wave()\nNone")
     assert ran.ok, ran.text
-    for part in ("code of gradient", "spirv", "msl", "greatest difference", "stack heap"):
+    for part in ("code of gradient", "vulkan", "metal", "greatest difference", "stack heap"):
         assert part in ran.text
     assert cell("%qdinspect wave").text.count("greatest difference") == 2
 
@@ -70,7 +70,7 @@ def test_the_matrix_has_registers_where_a_tool_tells(cell, shell):
 def test_without_arch_nothing_is_repeated(cell):
     text = cell("%%qdkernel --grad y" + WAVE + "wave()\nNone").text
     assert "greatest difference" not in text
-    assert "spirv" in text
+    assert re.search(r"nobody has looked at it: the code for.*vulkan", re.sub(r"[\s│]+", " ", text))
 
 
 @pytest.mark.needs("vulkan")
@@ -89,7 +89,7 @@ def test_a_backend_that_cannot_run_says_why(cell, monkeypatch):
     monkeypatch.setattr(backend("vulkan"), "probe", lambda: "The vulkan backend found no device: a test.")
     ran = cell("%%qdkernel --arch cpu,vulkan" + WAVE + "wave()\nNone")
     assert "did not run: The vulkan backend found no device: a test." in re.sub(r"[\s│]+", " ", ran.text)
-    assert re.search(r"spirv +vulkan +–", ran.text)
+    assert re.search(r"nobody has looked at it: the code for.*vulkan", re.sub(r"[\s│]+", " ", ran.text))
     assert "--arch vulkan: The vulkan backend found no device: a test; its code can be looked at" in ran.text
     assert "no device: a test" in cell("%qdbackends").text
 
