@@ -165,7 +165,7 @@ def test_pictures_do_not_take_the_room_of_other_panes(view):
 
 def test_the_picture_of_an_array_is_as_large_for_each_backend():
     mine = array_view("x", DTYPES["f32"], np.arange(1.0, 5.0, dtype=np.float32))
-    shown = write(run.arrays([mine], [BackendRun("vulkan", arrays=[mine])]))
+    shown = write(run.arrays([mine], [BackendRun("vulkan", arrays=[mine])], "0/run/0"))
     assert len(set(re.findall(r'style="([^"]*)"', shown))) == 2  # of the squares and of the bar of colours
     assert shown.count("f32[4]") == 1
 
@@ -214,6 +214,17 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     assert "data:image/png" not in markup
     assert "0.4301" in markup
     assert "mov 3" in markup
+
+
+@pytest.mark.parametrize("shape", [(8,), (6, 4), (3, 6, 4)])
+def test_a_static_copy_shows_arrays_as_pictures(view, shape):
+    (kernel,) = view.kernels
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    launch = replace(kernel.launches[0], arrays=[array_view("a", DTYPES["f32"], values)])
+    shown = static_html(CellView("cell", [replace(kernel, launches=[launch], code={}, traces={}, graphs=[])]))
+    assert '<img alt="a[' in shown
+    assert "data:image/png;base64," in shown
+    assert "<input" not in shown
 
 
 def test_what_a_static_copy_opens_has_its_room_first(view):
