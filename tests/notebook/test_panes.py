@@ -251,7 +251,7 @@ def test_a_static_copy_sets_text_to_the_left_and_numbers_to_the_right():
 
 def test_what_a_launch_did_with_an_array_stands_beside_its_name():
     """Behind the values it was "2 more read"."""
-    (row,) = run.arrays([ArrayView("x", "f32", (4,), "1 … 3 more", note="read")]).rows
+    (row,) = run.arrays([ArrayView("x", "f32", (4,), "1 … 3 more", note="read")], (), "0/run/0").rows
     assert [text_of(static(row[n])) for n in (0, -1)] == ["x read", "1 … 3 more"]
 
 
