@@ -31,6 +31,13 @@ const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`
 const inBytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576
   ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
 
+const TIMES = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+/** A time with three digits. */
+function inSeconds(s) {
+  const [size, unit] = TIMES.find(([size]) => s >= size) ?? TIMES[3];
+  return `${Number((s / size).toPrecision(3))} ${unit}`;
+}
+
 /** Runs what `keys` has for the key of an event, which an arrow with Shift begins with that word. Whether there is
     anything. */
 function pressed(e, keys) {

@@ -62,11 +62,6 @@ def one(view: ArrayView, request: str, at: int) -> Tree:
     return Control("div", cells, [picture(view, at), Control("p", {"class": "now muted", "role": "status"}, CHOOSE)])
 
 
-def still(view: ArrayView) -> Tree:
-    """The picture of only the first slice, for pages without scripts."""
-    return picture(view, view.picture.first) if view.picture is not None else ()
-
-
 def element(view: ArrayView, at: int, row: int, column: int) -> str:
     """The value of a square, in words."""
     p = view.picture
@@ -91,10 +86,13 @@ def scale(values: npt.NDArray[np.float32], signed: bool) -> tuple[float, float]:
     return (-max(-low, high), max(-low, high)) if signed else (low, high)
 
 
-def picture(view: ArrayView, at: int) -> Tree:
-    """A slice, and the bar with the ends of its scale."""
+def picture(view: ArrayView, at: int = -1) -> Tree:
+    """A slice, by default the first that is shown, and the bar with the ends of its scale; nothing if there is no
+    picture."""
     p = view.picture
-    assert p is not None
+    if p is None:
+        return ()
+    at = p.first if at < 0 else at
     values, known = p.values[at], np.isfinite(p.values[at])
     rows, cols = values.shape
     (wide, tall), (low, high) = _square(rows, cols), scale(values, p.signed)

@@ -156,37 +156,30 @@ def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> d
 
 
 def small_answers(view: CellView) -> dict[str, str]:
-    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`. A pane that would take many of
-    these bytes, such as a pane with pictures, comes after all others."""
-    kept: dict[str, str] = {}
-    seen: set[str] = set()
-    size = made = 0
-
-    def keep(request: str, markup: str, most: int) -> bool:
-        nonlocal size
-        new = [p for p in dict.fromkeys(markup.split("\n")) if p not in seen]
-        cost = len(zlib.compress(json.dumps(new).encode()))
-        if size + cost > MOST_BYTES or cost > most:
-            return False
-        kept[request] = markup
-        seen.update(new)
-        size += cost
-        return True
-
-    large: list[tuple[str, str]] = []
+    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`. First come the pane that opens
+    with its IR, and all panes that take few of these bytes; then the others, such as a pane with pictures; then parts
+    of panes."""
+    found: list[tuple[str, str]] = []
+    made = 0
     with only_ready():
         for request, markup in offered(view, MOST_KEPT_STATEMENTS):
-            pane = _is_pane(request)
-            if not pane and len(kept) > 1:
-                while large:
-                    keep(*large.pop(0), MOST_BYTES)
-            if not keep(request, markup, MOST_BYTES // 4 if pane and kept else MOST_BYTES) and pane:
-                large.append((request, markup))
+            found.append((request, markup))
             made += len(markup)
             if made > MOST_TEXT:
                 break
-    for late in large:
-        keep(*late, MOST_BYTES)
+    kept: dict[str, str] = {}
+    seen: set[str] = set()
+    left = MOST_BYTES
+    for most, of_parts in ((MOST_BYTES // 4, False), (MOST_BYTES, True)):
+        for n, (request, markup) in enumerate(found):
+            if request in kept or not (of_parts or n < 2 or _is_pane(request)):
+                continue
+            new = [p for p in dict.fromkeys(markup.split("\n")) if p not in seen]
+            cost = len(zlib.compress(json.dumps(new).encode()))
+            if cost <= min(left, most if kept and _is_pane(request) else MOST_BYTES):
+                kept[request] = markup
+                seen.update(new)
+                left -= cost
     return kept
 
 

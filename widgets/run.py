@@ -65,9 +65,9 @@ def answer(view: KernelView) -> str:
     return f"{' and '.join(names)} {agree}; {said}."
 
 
-def launch(view: LaunchView, request: str = "") -> Tree:
+def launch(view: LaunchView, request: str) -> Tree:
     """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: the prefix of the
-    requests for slices of arrays, "" for a table without controls."""
+    requests for slices of arrays."""
     where = f" on {view.place}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
     given = [Word([code(k), f" = {v}"], "chip") for k, v in view.arguments]
@@ -114,13 +114,13 @@ def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[Ar
     return out
 
 
-def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), request: str = "") -> Table:
+def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun], request: str) -> Table:
     """A table with a row for each array and, below it, for each further backend. ``request``: see `launch`."""
 
     def drawn(a: ArrayView) -> Tree:
-        live = request and a.dtype
-        same: Tree = [" ", muted("the same")] if a.difference == "equal" else ""
-        return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else same or heatmap.still(a)
+        if a.dtype:
+            return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}")
+        return [" ", muted("the same")] if a.difference == "equal" else heatmap.picture(a)
 
     columns: list[tuple[str, Callable[[ArrayView], Tree]]] = [
         ("array", lambda a: [code(a.name), _note(a)] if a.dtype else Word(a.name, "sub")),

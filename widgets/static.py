@@ -109,8 +109,8 @@ def _colour(kind: str) -> str:
 
 
 class Static(Html):
-    """Writes HTML with inline styles instead of classes; listings are text, graphs are images, and controls are
-    left out."""
+    """Writes HTML with inline styles instead of classes; listings are text, graphs are images, and of
+    controls only what they enclose is left."""
 
     def __init__(self, limits: Limits = LIMITS[0]) -> None:
         self.limits = limits
@@ -200,7 +200,8 @@ class Static(Html):
         return self.write(x.body)
 
     def control(self, x: Control) -> str:
-        return ""
+        """What a control encloses, such as a picture; nothing if it is there for the user's hand alone."""
+        return self.write(x.body) if x.tag == "div" else ""
 
 
 def static(tree: Tree) -> str:

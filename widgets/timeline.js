@@ -2,15 +2,9 @@
 // were kept. Bars that are narrower than a pixel are drawn as one.
 
 const LABELS = 92, TRACK = 26, KEPT = 56, AXIS = 24, LETTER = 7.3;
-const TIMES = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
 HELP.push(["in a timeline: ← →, ↑ ↓", "the launch before or after; another track"],
   ["in a timeline: Shift ← →, + − 0", "move; larger, smaller, all of it"],
   ["in a timeline: Enter", "from a launch to its gradient, and back"]);
-
-function inSeconds(s) {
-  const [size, unit] = TIMES.find(([size]) => s >= size) ?? TIMES[3];
-  return `${Number((s / size).toPrecision(3))} ${unit}`;
-}
 
 /** Makes `host` live. */
 function timeline(host, data, hooks) {

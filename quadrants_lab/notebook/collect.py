@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import median
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from quadrants_lab.adstack.evaluate_sizes import LiveData, reads, values_of_parts
@@ -57,20 +57,18 @@ _REVERSES = ("reverse", "value and gradient")  # the passes that make reverse co
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
-RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView] = WeakKeyDictionary()
-"""Forward dispatcher of a living kernel -> its last recorded view."""
-LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[Callable[[], model.LaunchView]]]]
-LAUNCHES = WeakKeyDictionary()
-"""Forward dispatcher -> the steps and the launches of a recording of which no view was made."""
+Launched: TypeAlias = tuple[model.StepsView | str, list[Callable[[], model.LaunchView]]]
+RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView | Launched] = WeakKeyDictionary()
+"""Forward dispatcher of a living kernel -> its last recorded view, or the steps and the launches of a later recording
+of which no view was made."""
 
 
 def remember(recorder: Recorder) -> None:
     """Keeps the records of launches, from which a view can be made later. No view is made now, and arrays of many bytes
     are not kept."""
     for owner, records in _by_kernel(recorder).items():
-        RECORDED.pop(owner.root, None)
         steps = steps_view(records, owner.of.source.file, recorder.past)
-        LAUNCHES[owner.root] = steps, [noted(record, most=MOST_BYTES) for record in records.values()]
+        RECORDED[owner.root] = steps, [noted(record, most=MOST_BYTES) for record in records.values()]
 
 
 @contextmanager
@@ -360,16 +358,17 @@ def _roofline(record: LaunchRecord, times: Mapping[int, Times]) -> model.Lazy[mo
 
 def last_view(kernel: Kernel) -> model.KernelView | None:
     """The view of the kernel's last recorded launches; if none was recorded, of its last launches; None without any."""
-    if kernel.dispatcher in RECORDED:
-        return RECORDED[kernel.dispatcher]
+    known = RECORDED.get(kernel.dispatcher)
+    if isinstance(known, KernelView):
+        return known
     own, others = kernel.dispatcher, (kernel.grad.dispatcher, kernel.value_and_grad.dispatcher)
     launched = {x.mode: x.last for x in (*own.variants.values(), own, *others) if x.last is not None}
     plans = {mode: launched[mode] for mode in MODES if mode in launched}
     if not plans:
         return None
     view = kernel_view(plans, {}, {})
-    view.steps, launches = LAUNCHES.get(kernel.dispatcher, (view.steps, []))
-    view.launches = [make() for make in launches]
+    if known is not None:
+        view.steps, view.launches = known[0], [make() for make in known[1]]
     return view
 
 

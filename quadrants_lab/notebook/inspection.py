@@ -74,27 +74,30 @@ def _close_earlier(shell: Any, widget: Any) -> None:
     displayed[1].append(widget)
 
 
-class Displayable:
-    """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
-    ``text`` and ``static`` are the text and the HTML of a subclass that does not compute them."""
+class Inspection:
+    """The inspector of a view. It displays itself: as the live widget in a notebook, as text in a terminal, or as
+    static HTML."""
 
-    def __init__(self, shape: dict[str, Any], text: str, static: str) -> None:
-        self.shape, self._text, self._static = shape, text, static
+    def __init__(self, view: CellView) -> None:
+        self.view, self.shape = view, shape(view)
+
+    def __rich__(self) -> Any:
+        return cell(self.view)
 
     def answer(self, request: str) -> str:
         """The HTML for a request of the widget."""
-        raise NotImplementedError
+        return render(self.view, request)
 
     def initial_answers(self) -> dict[str, str]:
         """Answers that are sent with the widget."""
-        raise NotImplementedError
+        return small_answers(self.view)
 
     def text(self, width: int = 110, color: bool = False) -> str:
         """The text for a terminal, on demand with ANSI colours."""
-        return self._text
+        return as_text(self.__rich__(), width, color)
 
     def static(self, uid: str = "") -> str:
-        return self._static.replace('data-qd-static=""', f'data-qd-static="{uid}"', 1)
+        return static_html(self.view, uid)
 
     def __repr__(self) -> str:
         return self.text()
@@ -131,29 +134,6 @@ class Displayable:
         except ImportError:
             return None
         return Inspector(self.shape, self.initial_answers(), self.answer, uid, process().stop)
-
-
-class Inspection(Displayable):
-    """The inspector of a view."""
-
-    def __init__(self, view: CellView) -> None:
-        self.view = view
-        super().__init__(shape(view), "", "")
-
-    def __rich__(self) -> Any:
-        return cell(self.view)
-
-    def answer(self, request: str) -> str:
-        return render(self.view, request)
-
-    def initial_answers(self) -> dict[str, str]:
-        return small_answers(self.view)
-
-    def text(self, width: int = 110, color: bool = False) -> str:
-        return as_text(self.__rich__(), width, color)
-
-    def static(self, uid: str = "") -> str:
-        return static_html(self.view, uid)
 
 
 def as_text(shown: Any, width: int = 110, color: bool = False) -> str:

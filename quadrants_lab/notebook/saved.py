@@ -14,10 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from quadrants_lab.errors import QuadrantsRuntimeError, warn
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.collect import cell_view, remembered
-from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
+from quadrants_lab.notebook.inspection import Inspection, as_text
 from quadrants_lab.notebook.live_page import of_kernel, of_program
 from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.runtime.record.recorder import recording
@@ -34,19 +36,26 @@ FORMAT = 2  # raised when older files can no longer be read
 KINDS = (".html", ".json")
 
 
-class Saved(Displayable):
+class Saved(Inspection):
     """An inspector that was read from a file; it displays itself like the inspector that was written to the file."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        self.answers = unpack(data["answers"])
-        super().__init__(data["shape"], data["text"], data["static"])
+        self.data, self.shape, self.answers = data, data["shape"], unpack(data["answers"])
+
+    def __rich__(self) -> Any:
+        return Text(self.data["text"])
 
     def answer(self, request: str) -> str:
         return self.answers.get(request) or write(empty("the file does not contain this: it was not exported"))
 
     def initial_answers(self) -> dict[str, str]:
         return self.answers
+
+    def text(self, width: int = 110, color: bool = False) -> str:
+        return str(self.data["text"])
+
+    def static(self, uid: str = "") -> str:
+        return str(self.data["static"]).replace('data-qd-static=""', f'data-qd-static="{uid}"', 1)
 
     def export(self, path: str | Path) -> Path:
         """Writes the inspector as a page, or as a copy of the file."""

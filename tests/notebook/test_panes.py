@@ -165,7 +165,7 @@ def test_pictures_do_not_take_the_room_of_other_panes(view):
 
 def test_the_picture_of_an_array_is_as_large_for_each_backend():
     mine = array_view("x", DTYPES["f32"], np.arange(1.0, 5.0, dtype=np.float32))
-    shown = write(run.arrays([mine], [BackendRun("vulkan", arrays=[mine])]))
+    shown = write(run.arrays([mine], [BackendRun("vulkan", arrays=[mine])], "0/run/0"))
     assert len(set(re.findall(r'style="([^"]*)"', shown))) == 2  # of the squares and of the bar of colours
     assert shown.count("f32[4]") == 1
 
@@ -216,6 +216,17 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     assert "mov 3" in markup
 
 
+@pytest.mark.parametrize("shape", [(8,), (6, 4), (3, 6, 4)])
+def test_a_static_copy_shows_arrays_as_pictures(view, shape):
+    (kernel,) = view.kernels
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    launch = replace(kernel.launches[0], arrays=[array_view("a", DTYPES["f32"], values)])
+    shown = static_html(CellView("cell", [replace(kernel, launches=[launch], code={}, traces={}, graphs=[])]))
+    assert '<img alt="a[' in shown
+    assert "data:image/png;base64," in shown
+    assert "<input" not in shown
+
+
 def test_what_a_static_copy_opens_has_its_room_first(view):
     """A long source left the run, which is the only open pane, without colours and pictures."""
     (kernel,) = view.kernels
@@ -240,7 +251,7 @@ def test_a_static_copy_sets_text_to_the_left_and_numbers_to_the_right():
 
 def test_what_a_launch_did_with_an_array_stands_beside_its_name():
     """Behind the values it was "2 more read"."""
-    (row,) = run.arrays([ArrayView("x", "f32", (4,), "1 … 3 more", note="read")]).rows
+    (row,) = run.arrays([ArrayView("x", "f32", (4,), "1 … 3 more", note="read")], (), "0/run/0").rows
     assert [text_of(static(row[n])) for n in (0, -1)] == ["x read", "1 … 3 more"]
 
 

@@ -381,8 +381,8 @@ class Panel {
     this.tell("");
     this.found = found;
     this.curve = [];
-    const back = found.backward === undefined ? "" : `, gradient ${millis(found.backward)}`;
-    this.time.textContent = `launch ${millis(found.forward)}${back}${found.simd ? "" : " (no vectors in this browser)"}`;
+    const back = found.backward === undefined ? "" : `, gradient ${inSeconds(found.backward / 1000)}`;
+    this.time.textContent = `launch ${inSeconds(found.forward / 1000)}${back}${found.simd ? "" : " (no vectors in this browser)"}`;
     for (const [out, get] of this.numbers) out.textContent = digits(get()?.[0]);
     this.returned?.forEach((out, k) => { out.textContent = typeof found.returned[k] === "number" ? digits(found.returned[k]) : String(found.returned[k]); });
     let sum = 0;

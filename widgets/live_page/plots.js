@@ -1,10 +1,16 @@
 // Shows numbers as texts and arrays as pictures.
 
 const BLUE = "#3f86d8", ORANGE = "#c8741f", MOST_CELLS = 64, MOST_HANDLES = 4096, WIDTHS = 13;
-const digits = (v) => !Number.isFinite(v) ? String(v) : v === 0 ? "0" : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4
-  ? v.toExponential(3) : String(Number(v.toPrecision(6)));
-const millis = (t) => t < 1 ? `${t.toFixed(2)} ms` : t < 100 ? `${t.toFixed(1)} ms` : `${Math.round(t).toLocaleString("en")} ms`;
 const isFloat = (dtype) => dtype[0] === "f";
+
+/** A number as Python's f"{v:.6g}" writes it. */
+function digits(v) {
+  if (!Number.isFinite(v)) return isNaN(v) ? "nan" : v > 0 ? "inf" : "-inf";
+  const short = Number(v.toPrecision(6)), size = Math.abs(short);
+  if (Object.is(short, -0)) return "-0";
+  if (!size || (size >= 1e-4 && size < 1e6)) return String(short);
+  return short.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
+}
 
 /** Random numbers from a seed (mulberry32), in [0, 1). */
 function random(seed) {

@@ -1,20 +1,11 @@
 // --- the stepper: what an iteration logged, as the steps that `../stepper.js` draws
 
-/** A number as Python's f"{v:.6g}" writes it. */
-function general(v) {
-  if (!Number.isFinite(v)) return Number.isNaN(v) ? "nan" : v > 0 ? "inf" : "-inf";
-  const short = Number(v.toPrecision(6)), size = Math.abs(short);
-  if (Object.is(short, -0)) return "-0";
-  if (!size || (size >= 1e-4 && size < 1e6)) return String(short);
-  return short.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
-}
-
 /** The steps of a task from the log. `notebook/live_steps.py` says what `task` has. */
 function steps(task, log) {
   const known = { ...task.consts }, stacks = task.names.map(() => []), trips = {}, events = [];
   const bits = new DataView(log.buffer, log.byteOffset);
   const shown = (type, n) => type === "i64" ? String(bits.getBigInt64(8 * n, true)) : type === "u64" ? String(bits.getBigUint64(8 * n, true))
-    : isFloat(type) ? general(log[n]) : type === "u1" ? (log[n] ? "True" : "False") : String(log[n]);
+    : isFloat(type) ? digits(log[n]) : type === "u1" ? (log[n] ? "True" : "False") : String(log[n]);
   for (let at = 0; at < log.length;) {
     for (const [number, defs, read, of, does] of task.runs[log[at++]]) {
       const own = defs.map(([id, type]) => known[id] = shown(type, at++));
