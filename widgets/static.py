@@ -200,8 +200,8 @@ class Static(Html):
         return self.write(x.body)
 
     def control(self, x: Control) -> str:
-        """What a control encloses, such as a picture; nothing if it is there for the user's hand alone."""
-        return self.write(x.body) if x.tag == "div" else ""
+        """The picture that a control encloses, with its text; other controls are there for the user's hand alone."""
+        return self.write(x.body) if x.tag == "div" and self.limits.pictures else ""
 
 
 def static(tree: Tree) -> str:
