@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set as AbstractSet
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.analysis.facts import statements
@@ -20,7 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.tape.python_writes import write_elements
-from quadrants_lab.runtime.tape.step import Boxes, Item, Step
+from quadrants_lab.runtime.tape.step import Boxes, Item, Step, Unclear, part
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
@@ -31,28 +29,6 @@ Inner = Sequence[tuple["AccessSummary", Sequence[Any]]]  # the launches within a
 
 
 MOST = 4  # so many launches of a kernel are examined in a recording
-
-
-@dataclass(frozen=True, slots=True)
-class Unclear:
-    """Elements that a call overwrote, although its kernels store them only if the data say so. ``grad``: the memory of
-    their adjoints; ``box``: a box around them, and ``changed``: which elements of the box they are; ``plan`` and
-    ``buffer``: the launch that stored them, and the kernel's name for them."""
-
-    grad: Memory
-    box: Region
-    changed: npt.NDArray[np.bool_]
-    plan: Plan
-    buffer: str
-
-    def adjoints(self) -> npt.NDArray[Any]:
-        """Their adjoints, and 0 for the other elements of the box."""
-        return np.where(self.changed, part(self.grad, self.box), 0)
-
-
-def part(memory: Memory, box: Region) -> npt.NDArray[Any]:
-    """A copy of the elements of the box."""
-    return np.array(memory.part(tuple(slice(*ends) for ends in box)))
 
 
 class Overwriting:

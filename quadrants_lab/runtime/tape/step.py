@@ -9,6 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from quadrants_lab.analysis.regions import Region, add, common, contains, minus, overlap, whole
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
-    from quadrants_lab.runtime.tape.custom_ends import Unclear
     from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 
@@ -41,6 +43,28 @@ class Uses:
     writes: bool
     differentiable: bool
     kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Elements that a call overwrote, although its kernels store them only if the data say so. ``grad``: the memory of
+    their adjoints; ``box``: a box around them, and ``changed``: which elements of the box they are; ``plan`` and
+    ``buffer``: the launch that stored them, and the kernel's name for them."""
+
+    grad: Memory
+    box: Region
+    changed: npt.NDArray[np.bool_]
+    plan: Plan
+    buffer: str
+
+    def adjoints(self) -> npt.NDArray[Any]:
+        """Their adjoints, and 0 for the other elements of the box."""
+        return np.where(self.changed, part(self.grad, self.box), 0)
+
+
+def part(memory: Memory, box: Region) -> npt.NDArray[Any]:
+    """A copy of the elements of the box."""
+    return np.array(memory.part(tuple(slice(*ends) for ends in box)))
 
 
 @dataclass(slots=True)
