@@ -66,17 +66,17 @@ class Limits:
     ir: int
     graph: int
     others: bool = False
-    pictures: bool = True
+    pictures: bool = False
     plain: bool = False
 
 
 LIMITS = (
-    Limits(120, 24, 1500, 40_000, True),
-    Limits(40, 12, 800, 20_000, True),
+    Limits(120, 24, 1500, 40_000, others=True, pictures=True),
+    Limits(40, 12, 800, 20_000, others=True),  # graphs of a usual size come before pictures
     Limits(16, 4, 300, 10_000, True),
     Limits(16, 4, 300, 10_000),
     Limits(8, 0, 300, 0),
-    Limits(0, 0, 0, 0, pictures=False, plain=True),
+    Limits(0, 0, 0, 0, plain=True),
 )
 ELSEWHERE = "too large for the copy in the notebook: run the cell, or export the view"
 # the order in which the panes that are not open get more room
