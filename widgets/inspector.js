@@ -30,8 +30,7 @@ export function mount(host, shape, ask) {
     const options = shape.kernels.map((name, i) => new Option(name, i, i === state.kernel, i === state.kernel));
     title.append(make("select", { "aria-label": "Kernel", change }, ...options));
   } else title.textContent = shape.kernels[0] ?? shape.title;
-  root.popover = "auto"; // in the full window; Escape ends that
-  root.querySelector(".whole").popoverTargetElement = root;
+  shownWhole(root);
 
   for (const [id, text] of shape.panes) {
     const named = { type: "button", id: `${uid}-${id}`, "data-item": "", "data-pane": id };
@@ -246,6 +245,19 @@ export function mount(host, shape, ask) {
   new ResizeObserver(() => requestAnimationFrame(fit)).observe(panel);
   open();
   return root;
+}
+
+/** The button that shows the inspector in the full window, above the page; Escape ends that. */
+function shownWhole(root) {
+  const end = (e) => { if (e.key === "Escape") { show(false); e.stopPropagation(); } };
+  function show(on) {
+    if (on) { root.popover = "manual"; root.showPopover(); } else root.removeAttribute("popover"); // which hides it
+    document[on ? "addEventListener" : "removeEventListener"]("keydown", end);
+  }
+  root.querySelector(".whole").addEventListener("click", () => show(!root.hasAttribute("popover")));
+  root.addEventListener("keydown", (e) => {
+    if (root.hasAttribute("popover") && !e.defaultPrevented) end(e);
+  });
 }
 
 /** The visible column before the bar between two columns. */
