@@ -392,6 +392,29 @@ def test_a_gradient_that_leaves_what_the_data_overwrite_is_told(name: str, tmp_p
         gradients(custom)
 
 
+def test_a_launch_that_cannot_be_repeated_takes_an_adjoint_that_was_left() -> None:
+    x, y, loss, given = field(3), field(3), field(), np.array([1.0, 2.0, 3.0])
+
+    @qd.kernel
+    def first(a: qd.types.ndarray(ndim=1)):
+        for i in y:
+            y[i] = x[i] * a[i]
+
+    @qd.kernel
+    def some():
+        for i in y:
+            if x[i] > 1.0:
+                y[i] = 5.0
+
+    custom = qd.ad.grad_replaced(lambda: some())
+    qd.ad.grad_for(custom)(lambda: None)
+    x.from_numpy(np.array([0.5, 1.5, np.nan]))
+    with pytest.warns(qd.QuadrantsWarning, match="QL0426"), qd.ad.Tape(loss):
+        first(given)
+        custom()
+        for_y(y, loss)
+
+
 def overwriting_parts(row, vectors: bool, tmp_path):
     """A function with a custom gradient of a row of `PARTS`; a function that returns gradients of a program that calls
     it, and the function's kernel."""

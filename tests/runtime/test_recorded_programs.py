@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from gc import collect
-from itertools import pairwise
+from itertools import count, pairwise
 from math import inf
+from time import perf_counter
 from typing import Any
 from weakref import ref
 
@@ -25,6 +26,7 @@ from quadrants_lab.runtime.record import rebuild, recorder as module
 from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import Copier, LaunchRecord
 from quadrants_lab.runtime.record.replay import replay, shadow
+from quadrants_lab.runtime.tape import rerun
 
 
 class Eager(Copier):
@@ -291,3 +293,40 @@ def test_a_note_of_many_launches_is_complete_when_its_stretch_is_late(monkeypatc
         runs = [one for stretch in (*recorder._recent, recorder.now) for one in stretch.runs if not one.back]
     compare(eager, recorder)
     assert [len(one) for one in runs[-2:]] == [4, 5]
+
+
+# 18 launches and gradients look at the clock twice each: the third look is before a launch, the fourth after it, ...
+@pytest.mark.parametrize("look", [3, 4, 23, 24])
+def test_ctrl_c_beside_a_launch_of_a_note_of_many_loses_no_contents(
+    look: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_way("one stretch", monkeypatch)
+    world, looks = World({"arch": qd.cpu, "offline_cache": False}), count(1)
+
+    def clock() -> float:
+        if next(looks) == look:
+            raise KeyboardInterrupt
+        return perf_counter()
+
+    def run() -> None:
+        with qd.ad.Tape(world.y):
+            for t in range(8):
+                world.step(t)
+            world.last()
+
+    with recording() as recorder:
+        for _ in range(4):
+            run()
+        monkeypatch.setattr(rerun, "perf_counter", clock)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        run()
+    found = recorder.records()
+    assert [(r.kernel, r.mode) for r in found] == [(k, m) for m, names in
+            (("forward", ("step", "last")), ("reverse", ("last", "step"))) for k in names]  # fmt: skip
+    for record in (*found, *recorder.past):
+        assert record.inputs is not None, record
+        assert record.outputs is not None, record
+    left = found[-1].outputs
+    assert left is not None
+    np.testing.assert_array_equal(left["u.grad"], world.u.grad.to_numpy())

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.analysis.facts import statements
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 Inner = Sequence[tuple["AccessSummary", Sequence[Any]]]  # the launches within a call, and their arguments
 
-
 MOST = 4  # so many launches of a kernel are examined in a recording
 
 
@@ -41,6 +41,7 @@ class Overwriting:
         self._before: dict[int, tuple[Memory, Region, npt.NDArray[Any], AccessSummary, Sequence[Any], str]] = {}
 
     def begin(self) -> None:
+        """A call begins, maybe after one that has failed."""
         self._before.clear()
 
     def launch(self, summary: AccessSummary, args: Sequence[Any]) -> None:
@@ -48,6 +49,7 @@ class Overwriting:
         plan = summary.plan
         if not summary.derivatives or self._examined[plan] == MOST:
             return
+        self._examined[plan] += 1
         stored = {id(memory): box for memory, _, box, _ in _stores(summary, args)}
         for name, place, footprint, _ in summary.writes:
             memory = memory_at(place, args)
@@ -57,7 +59,6 @@ class Overwriting:
             box = whole(memory.operand.shape) if footprint is None else footprint.of(args)
             if any(not is_empty(piece) for piece in minus(box, [stored[id(memory)]] if id(memory) in stored else [])):
                 self._before[id(memory)] = memory, box, part(memory, box), summary, args, name
-                self._examined[plan] += 1
 
     def call(self, inner: Inner, touched: AbstractSet[int]) -> list[Unclear]:
         """What the call that has just ended overwrote. Memory that one of its launches reads is left out: what they
@@ -69,7 +70,8 @@ class Overwriting:
         for memory, box, values, summary, args, name in self._before.values():
             grad = summary.plan.gradient_of(name, args)
             if grad is not None and memory.serial not in touched and id(memory) not in read:
-                changed = part(memory, box) != values
+                now = part(memory, box)
+                changed = (now != values) & ~(np.isnan(now) & np.isnan(values))
                 if changed.any():
                     found.append(Unclear(grad, box, changed, summary.plan, name))
         self._before.clear()
@@ -130,22 +132,24 @@ def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any
 
 
 class Left:
-    """Adjoints that gradients left as they were, though their functions overwrote the values. It warns as
-    soon as the gradient of an earlier step takes such an adjoint for the one of its result."""
+    """Adjoints that custom gradients left as they were, though their functions overwrote the values. A warning comes
+    as soon as the gradient of an earlier step takes such an adjoint for the one of its result."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Unclear, str]] = {}  # id of the adjoints' memory -> what, and the function's name
 
     def run_gradient(self, step: Step) -> None:
-        """Runs the gradient of a step that is no launch; of a call it then clears the adjoints of what the call
-        overwrote whatever the data."""
+        """Runs the step's function `gradient`. After that of a call, it clears the adjoints of what the call overwrote
+        whatever the data."""
         assert step.gradient is not None
+        if step.launch is not None and step.known is not None:  # one that cannot be repeated, as with a numpy array
+            self.launch(step.known, step.args)
         self.take([*(grad for grad, _ in step.ends), *(place.grad for place in step.unclear)])
         before = [place.adjoints() for place in step.unclear]
         step.gradient()
         clear(step.ends)
         for place, values in zip(step.unclear, before, strict=True):
-            if step.call is not None and (values * (values == place.adjoints())).any():
+            if step.call is not None and ((values != 0) & (values == place.adjoints())).any():
                 self._found[id(place.grad)] = place, step.call[0].__name__
 
     def launch(self, summary: AccessSummary, args: Sequence[Any]) -> None:
@@ -155,6 +159,7 @@ class Left:
             self.take([grad for grad in grads if grad is not None])
 
     def take(self, grads: Iterable[Memory]) -> None:
+        """These adjoints are about to be taken for those of results."""
         for grad in grads:
             if (found := self._found.pop(id(grad), None)) is not None:
                 warn([_warning(*found)])

@@ -286,6 +286,7 @@ class Launches(Keeper):
             rerun = Rerun(self, steps)
         self._unwatch()
         self.fully_tracked.clear()
+        self.overwriting = Overwriting()
         self.rerun = rerun
         return rerun
 

@@ -167,18 +167,23 @@ class Rerun(Recording):
             if run is None:
                 return self._launch(then, summary, args)
         clocks = run.clocks
-        clocks.append(perf_counter())
         try:
-            value = summary.plan.closures[0](*args)
-        except BaseException:
-            run.args, run.summaries = [*run.args, args], [*run.summaries, summary]
-            self.tell.failed()
-            raise
-        if value is NotImplemented:
-            self.tell.missed()
-        else:
             clocks.append(perf_counter())
+            value = summary.plan.closures[0](*args)
+            if value is NotImplemented:
+                self.tell.missed()
+            else:
+                clocks.append(perf_counter())
+        except BaseException:  # Ctrl-C may end any of these lines
+            run.args, run.summaries = [*run.args, args], [*run.summaries, summary]
+            self._interrupted_in(run)
+            raise
         return value
+
+    def _interrupted_in(self, run: Any) -> None:
+        """Tells the recording that an error has ended the last launch of the note, if that launch has no end yet."""
+        if len(run.clocks) % 2:
+            self.tell.failed()
 
     def _next_run(self, back: bool, first: int) -> Any:
         """Tells the recording that launches will follow, with ``back`` gradients, from the step ``first`` on. Returns
@@ -384,10 +389,10 @@ class Rerun(Recording):
                 if run is None:
                     launch_gradient(reverse, args, self._number(at), {}, ours=True)
                     continue
-            for memory in self.written_by[at]:
-                memory.version += 1
-            run.clocks.append(perf_counter())
             try:
+                run.clocks.append(perf_counter())
+                for memory in self.written_by[at]:
+                    memory.version += 1
                 value = reverse.entry(*([args[n] for n in summary.numbers] if summary.templates else args))
                 if value is NotImplemented:  # an argument is a number that the entry does not take
                     self.tell.missed()
@@ -395,10 +400,10 @@ class Rerun(Recording):
                     continue
                 if value is not None:
                     reverse.finish(*args)
+                run.clocks.append(perf_counter())
             except BaseException:
-                self.tell.failed()
+                self._interrupted_in(run)
                 raise
-            run.clocks.append(perf_counter())
 
     def _differentiate(self) -> None:
         with holding(PUT_BACK, True) if self.calls else nullcontext():
@@ -480,7 +485,7 @@ class Rerun(Recording):
         for step in self.steps:
             step.launch = step.known = step.call = None
             step.gradient = step.repeat = None
-            step.ends = []
+            step.ends, step.unclear = [], []
 
     def _rest(self) -> None:
         # the recording may have the lists
