@@ -8,8 +8,6 @@ import argparse
 import os
 import subprocess
 import sys
-import time
-import urllib.request
 import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +19,7 @@ from workbench_programs import SETUP, WAVE
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 from child import Child  # noqa: E402
-from notebook.browser import PANES, chromium, lab, offline  # noqa: E402
+from notebook.browser import PANES, chromium, free_port, lab, offline, wait_for  # noqa: E402
 
 COPIED = "Source", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Steps", "Code", "Run", "Tape"
 PACKAGES = "notebook>=7,<8", "marimo"
@@ -94,15 +92,11 @@ def notebook7(python: Path, out: Path) -> Iterator[Line]:
 def marimo(python: Path, out: Path) -> Iterator[Line]:
     program = SETUP + WAVE.format(name="wave").rstrip().removesuffix("wave()")
     (out / "app.py").write_text(APP.format(setup="\n".join("    " + line for line in program.splitlines())))
-    args = python, "-m", "marimo", "run", "--headless", "--no-token", "--port", "27181", out / "app.py"
-    base = "http://localhost:27181"
+    port = free_port()
+    args = python, "-m", "marimo", "run", "--headless", "--no-token", "--port", str(port), out / "app.py"
+    base = f"http://localhost:{port}"
     with Child(*args, cwd=out, env={"PYTHONPATH": None}) as server, chromium() as browser:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(base, timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.25)
+        wait_for(base, server)
         page, said, outside = browser.new_page(viewport={"width": 1300, "height": 1000}), list[str](), list[str]()
         own = base, base.replace("http", "ws"), "data:", "blob:"
         page.on("pageerror", lambda e: said.append(str(e)))
@@ -120,7 +114,6 @@ def marimo(python: Path, out: Path) -> Iterator[Line]:
         yield "panes with text, of the live widget", len(filled), set(PANES) <= set(filled)
         yield "errors of the page", said, not said
         yield "requests to other hosts", outside, not outside
-        del server
 
 
 def nbconvert(python: Path, out: Path) -> Iterator[Line]:

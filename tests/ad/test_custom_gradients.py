@@ -409,10 +409,15 @@ def test_a_launch_that_cannot_be_repeated_takes_an_adjoint_that_was_left() -> No
     custom = qd.ad.grad_replaced(lambda: some())
     qd.ad.grad_for(custom)(lambda: None)
     x.from_numpy(np.array([0.5, 1.5, np.nan]))
-    with pytest.warns(qd.QuadrantsWarning, match="QL0426"), qd.ad.Tape(loss):
-        first(given)
-        custom()
-        for_y(y, loss)
+
+    def run():
+        with qd.ad.Tape(loss):
+            first(given)
+            custom()
+            for_y(y, loss)
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL0426"):
+        run()
 
 
 def overwriting_parts(row, vectors: bool, tmp_path):

@@ -167,6 +167,12 @@ class Lab:
         return self.page.evaluate(f"() => {{ const x = document.activeElement; return {script}; }}")
 
 
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
 @contextmanager
 def lab(
     folder: Path, out: Path, dark: bool = False, width: int = 1280, height: int = 1000, notebook7: str = ""
@@ -178,9 +184,7 @@ def lab(
     (home / "work").mkdir()
     for notebook in folder.glob("*.ipynb"):
         shutil.copy(notebook, home / "work")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     token = secrets.token_hex(16)
     base = f"http://127.0.0.1:{port}"
     args = [
@@ -200,7 +204,7 @@ def lab(
         env["PYTHONPATH"] = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
     server = Child(*args, env=env)
     try:
-        _wait(f"{base}/api?token={token}", server)
+        wait_for(f"{base}/api?token={token}", server)
         with sync_playwright() as play:
             view: Any = {"width": width, "height": height}
             context = play.chromium.launch_persistent_context(
@@ -215,16 +219,17 @@ def lab(
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _wait(url: str, server: Child) -> None:
+def wait_for(url: str, server: Child) -> None:
+    """Waits until the server answers; the test fails if it does not."""
     for _ in range(240):
         try:
             urllib.request.urlopen(url, timeout=1).close()
             return
         except OSError:
             if server.process.poll() is not None:
-                server.fail("JupyterLab ended at once")
+                server.fail("the server ended at once")
             time.sleep(0.25)
-    server.fail("JupyterLab does not answer")
+    server.fail("the server does not answer")
 
 
 def _end(server: Child) -> None:
